@@ -215,7 +215,7 @@ def test_long_output_that_cannot_be_stored_is_truncated(runtime, disk):
 
     assert result.ok
     assert result.text.startswith("[exit: 0]\n1\n2\n")
-    assert "The rest could not be saved" in result.text
+    assert "The full output could not be saved" in result.text
     assert [names for _, _, names in os.walk(os.path.join(disk.path, "overflow")) if names] == []
 
 

@@ -273,7 +273,7 @@ def test_long_output_shows_both_ends_and_is_saved(bench):
     assert len(result.text) <= scripts.SHOWN_CHARACTERS
     assert result.text.startswith("line 0\nline 1\n")
     assert result.text.rpartition("\n")[0].endswith("line 8998\nline 8999")
-    path = result.text.split("All of it is in ")[1].split(";")[0]
+    path = result.text.split("The full output is in ")[1].split(";")[0]
     assert (result.meta["_persisted"], result.meta["_filePath"]) == (True, path)
     assert result.meta["_originalSize"] == os.path.getsize(path)
     with open(path) as file:
@@ -285,13 +285,13 @@ def test_output_beyond_the_memory_limit_is_on_disk(bench):
 
     assert len(result.text) <= scripts.SHOWN_CHARACTERS
     assert result.text.rpartition("\n")[0].endswith("xend")
-    path = result.text.split("All of it is in ")[1].split(";")[0]
+    path = result.text.split("The full output is in ")[1].split(";")[0]
     assert os.path.getsize(path) == 3_000_004
 
 
 def test_output_of_exactly_the_limit_is_shown_whole(bench):
     assert bench.text("printf '%032000d' 0") == "0" * 32_000
-    assert "All of it is in" in bench.text("printf '%032001d' 0")
+    assert "The full output is in" in bench.text("printf '%032001d' 0")
 
 
 def test_terminal_escapes_are_removed(bench):

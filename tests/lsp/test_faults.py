@@ -327,7 +327,7 @@ def test_results_of_a_server_may_have_any_shape(bench):
             ({"contents": {"kind": "markdown", "value": "**bold**"}}, "**bold**"),
             ({"contents": {"language": "lua", "value": "x = 1"}}, "```lua\nx = 1\n```"),
             ({"contents": ["one", {"language": "lua", "value": "two"}, 3]}, "one\n\n```lua\ntwo\n```"),
-            ({"contents": []}, "nothing is known about a.lua:2:8"),
+            ({"contents": []}, "no information about a.lua:2:8"),
         ]
         for result, expected in hovers:
             bench.script(results={"textDocument/hover": result})

@@ -157,7 +157,7 @@ def test_a_server_answers_every_action(project, bench, runtime):
     assert project.definition.partition(":")[0] in text(ask(runtime, "symbols", ".", symbol="greet"))
     assert text(ask(runtime, "diagnostics", user)) == f"no diagnostics for {user}"
     preview = ask(runtime, "rename", defined, symbol="greet", new_name="welcome")
-    assert text(preview).endswith("pass apply: true to make the rename]")
+    assert text(preview).endswith("pass apply: true to apply it]")
     assert bench.folder.tree() == before
 
     renamed = ask(runtime, "rename", defined, symbol="greet", new_name="welcome", apply=True)

@@ -369,7 +369,7 @@ def test_a_preview_changes_nothing_and_is_applied_exactly(agents, workspace, nam
     assert tree(workspace) == before
     id = preview.meta["preview"]["id"]
     assert "-a = 1" in preview.text
-    assert preview.text.endswith(f'[preview: 2 files would change; send the command with apply: "{id}" to do that]')
+    assert preview.text.endswith(f'[preview: 2 files would change; send the command with apply: "{id}" to apply it]')
     previewed = preview.view["diffs"]["items"][0]["hunks"][0]["changes"][0]["content"]
     assert agents.call(name, "undo", action="list").text.count('"id"') == 0
     other = agents.call(name, "run_shell", command="rm -rf .", force=True, apply=id)

@@ -1,4 +1,4 @@
-"""Helpers for tests of tools that change files: the real git, and comparing a folder byte for byte."""
+"""Support for tests of tools that change files: the real git, and the bytes of a folder."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def git_apply(folder: Folder, diff: str) -> dict[str, bytes]:
     shutil.rmtree(copy.path, ignore_errors=True)
     shutil.copytree(folder.path, copy.path)
     environ = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    done = subprocess.run(
+    result = subprocess.run(
         ["git", "apply", "--whitespace=nowarn", "-"],
         input=diff.encode(),
         cwd=copy.path,
         env={**environ, "GIT_CEILING_DIRECTORIES": os.path.dirname(copy.path)},
         capture_output=True,
     )
-    assert done.returncode == 0, done.stderr.decode()
+    assert result.returncode == 0, result.stderr.decode()
     return tree_bytes(copy)

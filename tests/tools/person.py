@@ -1,4 +1,4 @@
-"""A user who answers questions of calls through the same database as `hilt approve`."""
+"""A user who answers approval questions through the same database as `hilt approve`."""
 
 from __future__ import annotations
 

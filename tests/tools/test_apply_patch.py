@@ -102,13 +102,13 @@ def test_the_diff_of_several_steps_shows_their_combined_effect(runtime, workspac
             lines += [f"*** Update File: {step[0]}", f"*** Move to: {step[2]}"]
 
     preview = apply(runtime, codex(*lines), dry_run=True)
-    done = apply(runtime, codex(*lines))
+    applied = apply(runtime, codex(*lines))
 
-    assert done.ok, done.error
-    assert done.meta["edit"]["diff"] == preview.text
-    assert set(done.meta["files"]) == set(files)
+    assert applied.ok, applied.error
+    assert applied.meta["edit"]["diff"] == preview.text
+    assert set(applied.meta["files"]) == set(files)
     assert workspace.tree() == after
-    assert runtime.call("undo", action="restore", id=done.meta["undo"]).ok
+    assert runtime.call("undo", action="restore", id=applied.meta["undo"]).ok
     assert git_apply(workspace, preview.text) == {name: text.encode() for name, text in after.items()}
 
 
@@ -133,7 +133,7 @@ def test_a_preview_shows_file_modes(runtime, workspace, patch, name):
     assert os.stat(workspace.join(name)).st_mode & 0o100
 
 
-def test_a_file_that_is_added_and_deleted_again_is_not_there(runtime, workspace):
+def test_a_file_that_is_added_and_deleted_again_does_not_exist(runtime, workspace):
     workspace.write("a", "1\n")
     added = "diff --git a/x b/x\nnew file mode 100755\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n"
     deleted = "diff --git a/x b/x\ndeleted file mode 100755\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
@@ -163,7 +163,7 @@ def test_a_file_that_is_added_and_deleted_again_is_not_there(runtime, workspace)
         ([], "patch_invalid"),
     ],
 )
-def test_when_any_part_does_not_fit_nothing_is_changed(runtime, workspace, lines, code):
+def test_a_patch_with_any_invalid_part_changes_nothing(runtime, workspace, lines, code):
     workspace.write("kept.txt", "kept\n")
     workspace.write("twice.txt", "x\nx\n")
     workspace.write("bin", b"a\0b")
@@ -249,7 +249,7 @@ def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, wor
 def test_a_diff_made_by_git_is_applied(runtime, workspace, tmp_path):
     (tmp_path / "repo").mkdir()
     repo = str(tmp_path / "repo")
-    run = lambda *words: subprocess.run(["git", "-C", repo, *words], check=True, capture_output=True).stdout  # noqa: E731
+    run = lambda *arguments: subprocess.run(["git", "-C", repo, *arguments], check=True, capture_output=True).stdout  # noqa: E731
     run("init", "-q")
     files = {"a.txt": "1\n2\n3\n4\n5\n", "b.txt": "b\n", "c d.txt": "moved\n" * 9, "x.sh": "run\n"}
     for name, text in files.items():
@@ -319,7 +319,7 @@ def test_a_patch_over_a_file_changed_since_it_was_read_is_refused(runtime, works
     assert error.code == "stale_file"
 
 
-def test_moving_over_a_file_that_exists_loses_nothing(runtime, workspace):
+def test_moving_over_an_existing_file_can_be_undone(runtime, workspace):
     workspace.write("a.txt", "a\n")
     workspace.write("b.txt", "b\n")
 

@@ -80,7 +80,7 @@ def test_one_answer_is_a_string_and_several_are_a_list(base, several, reply, ans
     assert result.data == {"answers": {"Choose code style": answer}}
 
 
-def test_asking_without_a_user_is_a_clear_error(base):
+def test_asking_without_a_user_is_an_error(base):
     assert ask(base, None, STYLE).error.code == "no_one_to_ask"
 
 

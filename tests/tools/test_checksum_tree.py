@@ -38,9 +38,9 @@ def test_the_examples_of_the_reference_run_as_printed(project, environ, args, pa
     command = [sys.executable, "-m", "hilt", "--workspace", project.path]
     text = f'{{"tool":"checksum_tree","args":{args}}}'
 
-    done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
+    process = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
 
-    reply = json.loads(done.stdout)
+    reply = json.loads(process.stdout)
     sums = json.loads(reply["result"])
     assert sums == {path: digest(project.bytes(path)) for path in paths}
     assert list(sums) == sorted(paths)
@@ -59,7 +59,7 @@ def test_the_examples_of_the_reference_run_as_printed(project, environ, args, pa
         ({"pattern": ".env*"}, []),
     ],
 )
-def test_path_and_pattern_choose_the_files(runtime, project, args, paths):
+def test_path_and_pattern_select_the_files(runtime, project, args, paths):
     assert list(runtime.call("checksum_tree", **args).data) == paths
 
 
@@ -102,7 +102,7 @@ def test_large_files_have_the_right_digests(runtime, workspace):
     assert runtime.call("checksum_tree").data == {name: digest(contents[name]) for name in sorted(contents)}
 
 
-def test_files_with_odd_names_are_hashed(runtime, workspace):
+def test_files_with_unusual_names_are_hashed(runtime, workspace):
     for name in (b"new\nline", b"inv\xff", "é".encode()):
         with open(os.path.join(os.fsencode(workspace.path), name), "w"):
             pass
@@ -122,7 +122,7 @@ def test_files_with_odd_names_are_hashed(runtime, workspace):
         ({"baseline": {"a": 1}}, "invalid_args"),
     ],
 )
-def test_bad_arguments_are_refused(runtime, workspace, args, code):
+def test_invalid_arguments_are_rejected(runtime, workspace, args, code):
     workspace.write("a.txt", "x")
     workspace.write("a", "x")
 

@@ -35,12 +35,12 @@ LAYOUTS = [
         },
     ),
     Layout(
-        "a plain Go module with a Makefile, whose own commands stay",
+        "a Go module with a Makefile, which keeps the commands of Go",
         {"go.mod": "module m\n", "Makefile": "build:\n\tgo build\ntest:\n\tgo test\nlint:\n\tx\n"},
         {"build_tool": "go build ./...", "test_command": "go test ./...", "linter": "go vet ./..."},
     ),
     Layout(
-        "npm with scripts, which go before convention",
+        "npm with scripts, which take precedence over conventions",
         {
             "package.json": json.dumps({"scripts": {"build": "tsc", "test": "jest", "lint": "eslint ."}}),
             "package-lock.json": "{}",
@@ -54,7 +54,7 @@ LAYOUTS = [
         },
     ),
     Layout(
-        "what npm init writes has no test",
+        "the test script that npm init writes is ignored",
         {"package.json": json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})},
         {"languages": ["JavaScript"], "build_tool": "npm", "test_command": None, "linter": None},
     ),
@@ -103,7 +103,7 @@ LAYOUTS = [
         },
     ),
     Layout(
-        "the package manager that package.json names",
+        "the package manager set in package.json",
         {
             "package.json": json.dumps({"packageManager": "pnpm@9.1.0", "scripts": {"test": "x"}}),
             "package-lock.json": "",
@@ -152,12 +152,12 @@ LAYOUTS = [
         },
     ),
     Layout(
-        "a pdm package and a hatch package by their sections: pdm",
+        "a pdm package",
         {"pyproject.toml": '[tool.pdm]\n[build-system]\nrequires=["pdm-backend"]\nbuild-backend="pdm.backend"\n'},
         {"package_manager": "pdm", "build_tool": "pdm build"},
     ),
     Layout(
-        "hatch",
+        "a hatch package",
         {"pyproject.toml": '[tool.hatch.envs.default]\n[build-system]\nbuild-backend="hatchling.build"\n'},
         {"package_manager": "hatch", "build_tool": "hatch build"},
     ),
@@ -181,7 +181,7 @@ LAYOUTS = [
         {"build_tool": "python -m build", "test_command": "tox", "linter": "flake8", "frameworks": ["Flask"]},
     ),
     Layout(
-        "Python without a word about tests, beside a Makefile that has one",
+        "Python without tests, next to a Makefile with a test target",
         {"requirements.txt": "requests\n", "Makefile": ".PHONY: test\ntest: deps\n\tpython -m unittest\nX := 1\n"},
         {"test_command": "make test", "build_tool": "pip"},
     ),
@@ -266,7 +266,7 @@ LAYOUTS = [
         {"build_tool": "just build", "test_command": "just test", "linter": None},
     ),
     Layout(
-        "a justfile goes before everything",
+        "a justfile takes precedence",
         {"justfile": "set shell := ['sh']\nbuild: \n  x\n@test *args:\n  y\nlint := 'no'\n", "go.mod": "module m\n"},
         {"build_tool": "just build", "test_command": "just test", "linter": "go vet ./..."},
     ),
@@ -287,17 +287,17 @@ def test_a_project_is_detected_by_its_files(runtime, workspace, layout):
     assert workspace.tree() == before
 
 
-def test_the_example_of_the_reference_answers_as_printed(workspace, environ):
+def test_the_example_of_the_reference_runs_as_printed(workspace, environ):
     workspace.write("go.mod", "module m\n")
     workspace.write("package.json", "{}")
     workspace.write("tsconfig.json", "{}")
     request = '{"tool":"detect_project","args":{"path":"."}}'
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "hilt"], input=request, cwd=workspace.path, env=environ, capture_output=True, text=True
     )
 
-    data = json.loads(json.loads(done.stdout)["result"])
+    data = json.loads(json.loads(process.stdout)["result"])
     assert data["languages"] == ["Go", "TypeScript"]
     assert {"languages", "build_tool", "test_command", "linter", "config_files", "frameworks"} <= data.keys()
 
@@ -337,7 +337,7 @@ def test_a_project_inside_the_workspace_is_inspected_by_path(runtime, workspace)
     assert [project["path"] for project in data["projects"]] == ["tools/gen"]
 
 
-def test_many_projects_are_cut_and_counted(runtime, workspace):
+def test_a_long_list_of_projects_is_truncated_and_counted(runtime, workspace):
     for number in range(120):
         workspace.write(f"packages/p{number:03}/go.mod", "module m\n")
 
@@ -347,7 +347,7 @@ def test_many_projects_are_cut_and_counted(runtime, workspace):
     assert (data["truncated"], data["total_count"]) == (True, 120)
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- invalid input ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_many_projects_are_cut_and_counted(runtime, workspace):
         ("loop", "file_not_found"),
     ],
 )
-def test_a_folder_that_cannot_be_inspected_is_refused(runtime, workspace, path, code):
+def test_a_folder_that_cannot_be_inspected_is_an_error(runtime, workspace, path, code):
     workspace.write("file.txt")
     workspace.write(".git/config")
     os.symlink("loop", workspace.join("loop"))
@@ -427,8 +427,8 @@ def test_pipes_links_and_folders_named_like_project_files_are_skipped(runtime, w
 
 
 def test_names_with_newlines_quotes_and_bytes_that_are_not_utf8_are_shown(runtime, workspace):
-    odd = ["new\nline", "quo\"te'", "b\\ack"]
-    for name in odd:
+    names = ["new\nline", "quo\"te'", "b\\ack"]
+    for name in names:
         workspace.write(f"{name}/go.mod", "module m\n")
     os.makedirs(os.fsencode(workspace.path) + b"/byte\xff")
     with open(os.fsencode(workspace.path) + b"/byte\xff/go.mod", "wb") as file:
@@ -436,7 +436,7 @@ def test_names_with_newlines_quotes_and_bytes_that_are_not_utf8_are_shown(runtim
 
     data = runtime.call("detect_project").data
 
-    assert sorted(project["path"] for project in data["projects"]) == sorted([*odd, "byte\\xff"])
+    assert sorted(project["path"] for project in data["projects"]) == sorted([*names, "byte\\xff"])
     assert json.loads(json.dumps(data)) == data
 
 
@@ -470,7 +470,7 @@ def test_folders_that_appear_and_vanish_during_the_walk_are_tolerated(runtime, w
     assert all(result.ok for result in results)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")
 def test_an_unreadable_folder_is_skipped(runtime, workspace):
     workspace.write("open/go.mod", "module m\n")
     workspace.write("closed/go.mod", "module m\n")

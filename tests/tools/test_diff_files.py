@@ -50,7 +50,7 @@ def test_the_context_has_the_requested_width(runtime, workspace, context, hunks)
     ],
 )
 @pytest.mark.parametrize("context", [0, 1, 3])
-def test_patch_turns_the_first_file_into_the_second(runtime, workspace, tmp_path, a, b, context):
+def test_applying_the_diff_turns_the_first_file_into_the_second(runtime, workspace, tmp_path, a, b, context):
     workspace.write("a.txt", a)
     workspace.write("b.txt", b)
 
@@ -58,10 +58,10 @@ def test_patch_turns_the_first_file_into_the_second(runtime, workspace, tmp_path
 
     target = tmp_path / "target"
     target.write_bytes(a.encode())
-    words = ["git", "apply", "--unidiff-zero", "-p1", "--whitespace=nowarn", "-"]
-    named = text.replace("b/b.txt", "b/target").replace("a/a.txt", "a/target")
-    done = subprocess.run(words, input=named.encode(), cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0, done.stderr
+    command = ["git", "apply", "--unidiff-zero", "-p1", "--whitespace=nowarn", "-"]
+    patch = text.replace("b/b.txt", "b/target").replace("a/a.txt", "a/target")
+    result = subprocess.run(command, input=patch.encode(), cwd=tmp_path, capture_output=True)
+    assert result.returncode == 0, result.stderr
     assert target.read_bytes() == b.encode()
 
 
@@ -97,7 +97,7 @@ def test_the_same_text_in_two_encodings_is_reported(runtime, workspace):
         ("a.txt", "a.txt", {"context": 1}, "invalid_args"),
     ],
 )
-def test_files_that_cannot_be_compared_are_refused(runtime, workspace, a, b, args, code):
+def test_files_that_cannot_be_compared_are_an_error(runtime, workspace, a, b, args, code):
     workspace.write("a.txt", "a\n")
     workspace.write("folder/x", "")
     workspace.write(".env", "")

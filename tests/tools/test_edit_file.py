@@ -29,7 +29,7 @@ def test_a_single_match_is_replaced(runtime, workspace):
 
 
 @pytest.mark.parametrize("name, before, old, new, after", ENCODED, ids=[case[0] for case in ENCODED])
-def test_every_byte_outside_the_edit_stays(runtime, workspace, name, before, old, new, after):
+def test_every_byte_outside_the_edit_is_preserved(runtime, workspace, name, before, old, new, after):
     workspace.write("a.txt", before)
 
     preview = edit(runtime, old_text=old, new_text=new, dry_run=True)
@@ -120,7 +120,7 @@ def test_fuzzy_indent_matches_another_indentation_and_keeps_it(runtime, workspac
 
 
 @pytest.mark.parametrize(
-    "args, code, words",
+    "args, code, fragment",
     [
         ({"old_text": "", "new_text": "x"}, "old_text_empty", "old_text is empty"),
         ({"old_text": "gamma", "new_text": "x"}, "edit_not_found", "gamma"),
@@ -142,7 +142,7 @@ def test_fuzzy_indent_matches_another_indentation_and_keeps_it(runtime, workspac
         ({"path": "../x", "old_text": "beta", "new_text": "b"}, "path_outside_workspace", "outside"),
     ],
 )
-def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(runtime, workspace, args, code, words):
+def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(runtime, workspace, args, code, fragment):
     workspace.write("a.txt", "alpha\nbeta\ndelta\n")
     workspace.write("bin", b"a\0b")
     workspace.write("folder/x", "")
@@ -153,7 +153,7 @@ def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(runtime, works
     error = runtime.call("edit_file", **{"path": "a.txt", **args}).error
 
     assert (error.code, bool(error.suggestion)) == (code, True)
-    assert words in error.message
+    assert fragment in error.message
     assert tree_bytes(workspace) == before
     assert runtime.call("undo", action="list").data["count"] == 0
 
@@ -183,7 +183,7 @@ def test_at_most_ten_matches_are_listed(runtime, workspace):
 
 
 @pytest.mark.parametrize("old, new", [('say "x"', "say “x”"), ("a - b", "a – b")])
-def test_texts_that_are_equal_after_normalising_are_refused(runtime, workspace, old, new):
+def test_texts_that_are_equal_after_normalising_are_rejected(runtime, workspace, old, new):
     workspace.write("a.txt", f"{new}\n")
 
     assert edit(runtime, old_text=old, new_text=old).error.code == "edit_no_change"
@@ -206,7 +206,7 @@ def test_context_marks_the_changed_lines(runtime, workspace, around, context):
     assert result.text.partition("\n--- context ---\n")[2] == (context or "")
 
 
-def test_text_that_the_encoding_cannot_hold_is_refused(runtime, workspace):
+def test_text_that_the_encoding_cannot_represent_is_rejected(runtime, workspace):
     data = "déjà vu, garçon\ntwo\n".encode("latin-1")
     workspace.write("a.txt", data)
 
@@ -240,14 +240,14 @@ def test_a_matching_checksum_allows_the_edit(runtime, workspace):
     assert edit(runtime, old_text="1", new_text="2", if_checksum=sha256(b"1\n").hexdigest()).ok
 
 
-def test_a_file_over_the_limit_is_edited_only_by_force(runtime, workspace):
+def test_a_file_over_the_limit_is_edited_only_with_force(runtime, workspace):
     with open(workspace.join("big.txt"), "wb") as file:
         file.write(b"UNIQUE\n" + b"x" * (50 * 1024 * 1024))
 
-    refused = edit(runtime, "big.txt", old_text="UNIQUE", new_text="U")
+    rejected = edit(runtime, "big.txt", old_text="UNIQUE", new_text="U")
     forced = edit(runtime, "big.txt", old_text="UNIQUE", new_text="U", force=True)
 
-    assert (refused.error.code, forced.ok) == ("file_too_large", True)
+    assert (rejected.error.code, forced.ok) == ("file_too_large", True)
     with open(workspace.join("big.txt"), "rb") as file:
         assert file.read(5) == b"U\nxxx"
 

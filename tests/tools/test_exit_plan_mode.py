@@ -32,7 +32,7 @@ def stored_values(runtime):
         values.close()
 
 
-def test_an_approved_plan_brings_the_former_mode_back(planning):
+def test_an_approved_plan_restores_the_previous_mode(planning):
     result = approved(planning, "exit_plan_mode", plan=PLAN)
 
     assert result.ok
@@ -42,7 +42,7 @@ def test_an_approved_plan_brings_the_former_mode_back(planning):
     assert stored_values(planning) == {}
 
 
-def test_the_former_mode_is_the_sessions_own_when_it_had_one(runtime):
+def test_the_restored_mode_is_that_of_the_session_if_it_had_one(runtime):
     values = SessionValues(runtime.state)
     values.set(runtime.id, runtime.session, "mode", "auto-accept")
     values.close()
@@ -59,7 +59,7 @@ def test_approving_a_plan_also_leaves_a_plan_mode_set_in_the_settings(base):
         assert writes(runtime)
 
 
-def test_before_the_approval_nothing_changes(planning):
+def test_nothing_changes_before_the_approval(planning):
     result = planning.call("exit_plan_mode", plan=PLAN)
 
     assert result.error.code == "approval_required"
@@ -177,8 +177,8 @@ def test_leaving_plan_mode_outside_plan_mode_is_refused(runtime):
 def test_the_jcli_dialect_takes_no_plan_argument(planning):
     args = {"allowedPrompts": [{"tool": "Bash", "prompt": "run the tests"}]}
 
-    no = rejected(planning, "ExitPlanMode", "no", **args)
-    yes = approved(planning, "ExitPlanMode", **args)
+    refusal = rejected(planning, "ExitPlanMode", "no", **args)
+    approval = approved(planning, "ExitPlanMode", **args)
 
-    assert "call ExitPlanMode again" in no.error.suggestion
-    assert yes.meta["proposed_grants"] == args["allowedPrompts"]
+    assert "call ExitPlanMode again" in refusal.error.suggestion
+    assert approval.meta["proposed_grants"] == args["allowedPrompts"]

@@ -42,9 +42,9 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
     text = '{"tool":"find_files","args":{"pattern":"*.go","path":"internal"}}'
     command = [sys.executable, "-m", "hilt", "--workspace", project.path]
 
-    done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
+    process = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
 
-    reply = json.loads(done.stdout)
+    reply = json.loads(process.stdout)
     assert json.loads(reply["result"]) == {
         "files": ["internal/a.go", "internal/deep/b_test.go"],
         "truncated": False,
@@ -117,14 +117,14 @@ def test_pages_follow_each_other(either, workspace):
     for number in range(25):
         workspace.write(f"{number:02}.txt")
     arguments = {"pattern": "*.txt", "limit": 10}
-    seen = []
+    files = []
     while arguments:
         data = find(either, **arguments)
-        seen += data["files"]
+        files += data["files"]
         assert (data["total_count"], data["limit_used"], data["truncated"]) == (25, 10, "next" in data)
         arguments = data.get("next", {}).get("args")
 
-    assert seen == [f"{number:02}.txt" for number in range(25)]
+    assert files == [f"{number:02}.txt" for number in range(25)]
 
 
 def test_sorting_by_time_lists_the_newest_first(either, workspace):
@@ -174,7 +174,7 @@ def test_the_state_folder_inside_a_workspace_is_hidden(base, tmp_path):
         ({"pattern": "*", "sort": "size"}, "invalid_args"),
     ],
 )
-def test_bad_arguments_are_refused_with_advice(runtime, workspace, args, code):
+def test_invalid_arguments_are_rejected_with_advice(runtime, workspace, args, code):
     workspace.write("a.txt")
 
     error = runtime.call("find_files", **args).error
@@ -191,7 +191,7 @@ def test_a_limit_beyond_the_maximum_is_clamped_with_a_note(runtime, workspace):
     assert "limit" in result.meta["notes"][0]
 
 
-def test_files_with_odd_names_are_found(either, workspace):
+def test_files_with_unusual_names_are_found(either, workspace):
     for name in (b"new\nline", b"inv\xff", "ü é".encode(), b'q"', b"-x", b"a:b", b"[b]", b"{c}"):
         with open(os.path.join(os.fsencode(workspace.path), name), "w"):
             pass

@@ -12,7 +12,7 @@ pytestmark = needs_sandbox
 
 
 def start(runtime, command, **args):
-    """Start a job on a terminal and return its name when it has printed something."""
+    """Start a job on a terminal and return its id when it has printed something."""
     started = runtime.call("run_shell", command=command, run_in_background=True, **{"tty": True, **args})
     task_id = started.data["task_id"]
     wait_until(lambda: runtime.call("job_output", task_id=task_id, block=False).data["output"])
@@ -68,17 +68,17 @@ def test_without_enter_only_the_text_is_sent(runtime):
 
 def test_input_is_accepted_while_earlier_input_is_still_being_written(runtime):
     task_id = start(runtime, "stty raw -echo; echo ready; head -c 1000 | sha256sum; sleep 300")
-    typed = [chr(97 + number % 26) for number in range(1000)]
+    keys = [chr(97 + number % 26) for number in range(1000)]
 
-    for key in typed:
+    for key in keys:
         assert runtime.call("job_input", task_id=task_id, input=key, enter=False).error is None
 
     wait_until(lambda: "-" in runtime.call("job_output", task_id=task_id, block=False).data["output"])
     output = runtime.call("job_output", task_id=task_id, block=False).data["output"]
-    assert hashlib.sha256("".join(typed).encode()).hexdigest() in output
+    assert hashlib.sha256("".join(keys).encode()).hexdigest() in output
 
 
-def test_a_job_without_a_terminal_takes_no_input(runtime):
+def test_a_job_without_a_terminal_accepts_no_input(runtime):
     task_id = start(runtime, "echo ready; sleep 300", tty=False)
 
     error = runtime.call("job_input", task_id=task_id, input="text").error
@@ -86,14 +86,14 @@ def test_a_job_without_a_terminal_takes_no_input(runtime):
     assert (error.code, "tty: true" in error.suggestion) == ("invalid_args", True)
 
 
-def test_a_finished_job_takes_no_input(runtime):
+def test_a_finished_job_accepts_no_input(runtime):
     task_id = start(runtime, "echo ready")
     runtime.call("job_output", task_id=task_id)
 
     assert runtime.call("job_input", task_id=task_id, input="text").error.code == "not_found"
 
 
-def test_more_input_than_a_job_may_leave_unread_is_refused(runtime):
+def test_input_over_the_unread_limit_is_rejected(runtime):
     task_id = start(runtime, "stty raw -echo; echo ready; sleep 300")
 
     for size, code in ((100_000, "invalid_args"), (60_000, None), (60_000, "busy")):

@@ -11,7 +11,7 @@ pytestmark = needs_sandbox
 
 
 def start(runtime, command, **args):
-    """Start a job and return its name."""
+    """Start a job and return its id."""
     return runtime.call("run_shell", command=command, run_in_background=True, **args).data["task_id"]
 
 
@@ -62,7 +62,7 @@ def test_a_long_command_is_shortened(runtime):
     assert (len(job["command"]), job["command"][-1]) == (200, "…")
 
 
-def test_people_see_a_table(runtime):
+def test_the_view_is_a_table(runtime):
     task_id = start(runtime, "true")
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["status"] == "completed")
 

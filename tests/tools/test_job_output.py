@@ -11,16 +11,16 @@ pytestmark = needs_sandbox
 
 
 def start(runtime, command, **args):
-    """Start a job and return its name."""
+    """Start a job and return its id."""
     return runtime.call("run_shell", command=command, run_in_background=True, **args).data["task_id"]
 
 
-def look(runtime, task_id, **args):
+def output(runtime, task_id, **args):
     return runtime.call("job_output", task_id=task_id, **args)
 
 
-def test_the_answer_is_status_exit_code_and_output(runtime):
-    result = look(runtime, start(runtime, "echo out; echo err >&2"))
+def test_the_result_has_status_exit_code_and_output(runtime):
+    result = output(runtime, start(runtime, "echo out; echo err >&2"))
 
     assert result.data == {"status": "completed", "exit_code": 0, "output": "out\nerr\n"}
     assert result.result == '{"status":"completed","exit_code":0,"output":"out\\nerr\\n"}'
@@ -28,7 +28,7 @@ def test_the_answer_is_status_exit_code_and_output(runtime):
 
 @pytest.mark.parametrize("command, code", [("exit 3", 3), ("no-such-program", 127)])
 def test_a_failed_job_reports_its_exit_code(runtime, command, code):
-    data = look(runtime, start(runtime, command)).data
+    data = output(runtime, start(runtime, command)).data
 
     assert (data["status"], data["exit_code"]) == ("failed", code)
 
@@ -36,24 +36,24 @@ def test_a_failed_job_reports_its_exit_code(runtime, command, code):
 def test_a_running_job_has_no_exit_code_and_continues_after_the_wait(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
 
-    wait_until(lambda: look(runtime, task_id, block=False).data["output"])
+    wait_until(lambda: output(runtime, task_id, block=False).data["output"])
 
-    assert look(runtime, task_id, timeout=1).data == {"status": "running", "exit_code": None, "output": "begun\n"}
+    assert output(runtime, task_id, timeout=1).data == {"status": "running", "exit_code": None, "output": "begun\n"}
 
 
 def test_new_output_excludes_what_was_returned_before(runtime, workspace):
     task_id = start(runtime, "echo one; until test -e go; do sleep 0.01; done; echo two")
-    wait_until(lambda: look(runtime, task_id, block=False).data["output"])
+    wait_until(lambda: output(runtime, task_id, block=False).data["output"])
 
-    assert look(runtime, task_id, block=False, new=True).data["output"] == ""
+    assert output(runtime, task_id, block=False, new=True).data["output"] == ""
     workspace.write("go")
-    assert look(runtime, task_id, new=True).data["output"] == "two\n"
-    assert look(runtime, task_id, new=True).data["output"] == ""
-    assert look(runtime, task_id).data["output"] == "one\ntwo\n"
+    assert output(runtime, task_id, new=True).data["output"] == "two\n"
+    assert output(runtime, task_id, new=True).data["output"] == ""
+    assert output(runtime, task_id).data["output"] == "one\ntwo\n"
 
 
 def test_long_output_keeps_both_ends_and_read_file_returns_the_rest(runtime):
-    data = look(runtime, start(runtime, "seq 100000")).data
+    data = output(runtime, start(runtime, "seq 100000")).data
 
     assert list(data) == ["status", "exit_code", "output", "truncated", "output_file"]
     assert data["truncated"] is True
@@ -69,7 +69,7 @@ def test_long_output_keeps_both_ends_and_read_file_returns_the_rest(runtime):
 def test_colours_reach_the_view_and_not_the_model(runtime):
     command = r"printf '\033[31mred\033[0m \xff\n'"
 
-    result = look(runtime, start(runtime, command))
+    result = output(runtime, start(runtime, command))
 
     assert result.data["output"] == "red \ufffd\n"
     view = {"type": "shell-output", "command": command, "stdout": "\x1b[31mred\x1b[0m \ufffd\n", "exitCode": 0}
@@ -77,7 +77,7 @@ def test_colours_reach_the_view_and_not_the_model(runtime):
 
 
 def test_a_wait_over_the_maximum_is_clamped_with_a_note(runtime):
-    result = look(runtime, start(runtime, "true"), timeout=700_000)
+    result = output(runtime, start(runtime, "true"), timeout=700_000)
 
     assert result.data["status"] == "completed"
     assert "600000" in result.meta["notes"][0]
@@ -85,16 +85,16 @@ def test_a_wait_over_the_maximum_is_clamped_with_a_note(runtime):
 
 def test_a_stopped_job_says_so_and_keeps_its_output(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
-    wait_until(lambda: look(runtime, task_id, block=False).data["output"])
+    wait_until(lambda: output(runtime, task_id, block=False).data["output"])
     runtime.call("job_stop", task_id=task_id)
 
-    data = look(runtime, task_id).data
+    data = output(runtime, task_id).data
 
     assert (data["status"], data["output"], data["reason"]) == ("stopped", "begun\n", "it was asked to stop")
 
 
 def test_an_unknown_job_is_not_found(runtime):
-    error = look(runtime, "job_000000").error
+    error = output(runtime, "job_000000").error
 
     assert (error.code, "job_000000" in error.message, "job_list" in error.suggestion) == ("not_found", True, True)
 
@@ -116,24 +116,24 @@ def test_jobs_end_with_the_runtime(runtime):
     assert [(state.job.id, state.status) for state in jobs.list("default")] == [(task_id, "stopped")]
 
 
-def test_many_waits_block_nobody_and_can_be_cancelled(runtime):
+def test_many_waits_do_not_block_other_calls_and_can_be_cancelled(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
-    done: list[object] = []
+    results: list[object] = []
     waiting = [
-        runtime.submit(Call("job_output", {"task_id": task_id, "timeout": 600_000}), done.append) for _ in range(40)
+        runtime.submit(Call("job_output", {"task_id": task_id, "timeout": 600_000}), results.append) for _ in range(40)
     ]
 
-    assert look(runtime, task_id, block=False).data["status"] == "running"
+    assert output(runtime, task_id, block=False).data["status"] == "running"
     for call in waiting:
         call.cancel()
-    wait_until(lambda: len(done) == 40)
+    wait_until(lambda: len(results) == 40)
 
 
 @pytest.mark.parametrize("block", [True, False])
 def test_jcli_calls_it_task_output(runtime, block):
     started = runtime.request(Call("Bash", {"command": "echo text", "run_in_background": True}, dialect="jcli"))
     task_id = started.data["task_id"]
-    look(runtime, task_id)
+    output(runtime, task_id)
 
     result = runtime.request(Call("TaskOutput", {"task_id": task_id, "block": block}, dialect="jcli"))
 

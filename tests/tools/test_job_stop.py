@@ -10,7 +10,7 @@ pytestmark = needs_sandbox
 
 
 @pytest.mark.parametrize("script", ["sleep 300", STUBBORN, f"(setsid bash -c {STUBBORN!r} &); sleep 300"])
-def test_a_job_is_ended_with_everything_it_started(runtime, script):
+def test_a_job_is_stopped_with_everything_it_started(runtime, script):
     mark = Mark()
     command = f"echo begun; export MARK={mark.name}; {script}"
     task_id = runtime.call("run_shell", command=command, run_in_background=True, force=True).data["task_id"]

@@ -41,7 +41,7 @@ def test_three_levels_are_listed_in_order_with_a_slash_after_folders(runtime, tr
         ({"path": None, "depth": None, "max_entries": None, "changed_since": None, "offset": 7}, ["empty/"]),
     ],
 )
-def test_path_depth_and_hidden_choose_what_is_listed(runtime, tree, args, entries):
+def test_path_depth_and_hidden_select_the_entries(runtime, tree, args, entries):
     assert ls(runtime, **args)["entries"] == entries
 
 
@@ -62,19 +62,19 @@ def test_values_beyond_the_limits_are_clamped_with_a_note(runtime, tree, args, n
 def test_five_hundred_entries_are_returned_and_the_next_call_continues(runtime, workspace):
     for number in range(1203):
         workspace.write(f"{number:04d}", "")
-    seen: list[str] = []
+    entries: list[str] = []
     args: Any = {}
     calls = 0
     while args is not None:
         data = ls(runtime, **args)
         assert data["total_count"] == 1203
-        seen += data["entries"]
+        entries += data["entries"]
         args = data.get("next", {}).get("args")
         assert data["truncated"] == (args is not None)
         calls += 1
 
     assert calls == 3
-    assert seen == [f"{number:04d}" for number in range(1203)]
+    assert entries == [f"{number:04d}" for number in range(1203)]
 
 
 def test_the_next_call_keeps_every_argument(runtime, tree):
@@ -128,7 +128,7 @@ def test_links_are_listed_and_not_followed(runtime, workspace, tmp_path):
     assert ls(runtime)["entries"] == ["folder/", "folder/a", "link", "loop", "root"]
 
 
-def test_odd_names_are_listed(runtime, workspace):
+def test_unusual_names_are_listed(runtime, workspace):
     for name in (b"new\nline", b'"q"', b"caf\xe9", "é".encode()):
         with open(os.path.join(os.fsencode(workspace.path), name), "wb"):
             pass
@@ -154,7 +154,7 @@ def test_odd_names_are_listed(runtime, workspace):
         ({"offset": -1}, "invalid_args"),
     ],
 )
-def test_a_path_that_cannot_be_listed_is_refused(runtime, tree, args, code):
+def test_invalid_arguments_are_rejected(runtime, tree, args, code):
     error = runtime.call("list_dir", **args).error
 
     assert (error.code, bool(error.suggestion)) == (code, True)

@@ -7,14 +7,14 @@ from hilt import catalog, tool
 from hilt.testing import temporary_runtime
 
 FINDERS = {"tool_search", "tool_call"}
-UNSEEN = {"computer", "ComputerUse"}  # there is no display
+HIDDEN = {"computer", "ComputerUse"}  # without a display
 
 
 def test_every_tool_is_listed_without_its_schema(runtime):
     data = runtime.call("list_tools").data
 
-    own = [name for name in catalog.built_in_names() if name not in FINDERS | UNSEEN]
-    assert [entry["name"] for entry in data["tools"]] == own
+    names = [name for name in catalog.built_in_names() if name not in FINDERS | HIDDEN]
+    assert [entry["name"] for entry in data["tools"]] == names
     assert data["count"] == len(data["tools"])
     assert "schema" not in data
     read = next(entry for entry in data["tools"] if entry["name"] == "read_file")
@@ -63,9 +63,9 @@ def test_under_a_dialect_only_its_names_are_listed(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
         listed = [entry["name"] for entry in runtime.call("list_tools").data["tools"]]
 
-    assert sorted(listed) == sorted(catalog.dialect(name).keys() - UNSEEN)
+    assert sorted(listed) == sorted(catalog.dialect(name).keys() - HIDDEN)
 
 
 @pytest.mark.parametrize("args", [{"include_schema": "true"}, {"include_schemas": True}, {"include_schema": 1}])
-def test_wrong_arguments_are_refused(runtime, args):
+def test_invalid_arguments_are_rejected(runtime, args):
     assert runtime.call("list_tools", **args).error.code == "invalid_args"

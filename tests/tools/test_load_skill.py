@@ -31,7 +31,7 @@ def test_a_skill_is_loaded_with_its_arguments_and_further_files(user):
     listed = [f".hilt/skills/fix/{name}" for name in ("assets/b.bin", "references/a.md", "scripts/run.sh")]
     assert files == f"[Further files, for read_file: {', '.join(listed)}]"
     assert "Bash(git:*) Read" in allowed_tools
-    assert "grants nothing" in allowed_tools
+    assert "grants no permission" in allowed_tools
     assert [result.meta[key] for key in ("skill", "source", "path")] == ["fix", "project", ".hilt/skills/fix"]
     assert result.meta["files"] == listed
     assert opened == [True] * 3
@@ -50,13 +50,13 @@ def test_the_files_of_the_users_own_skills_can_be_read_and_not_written(user, pla
         [path] = result.meta["files"]  # not the secrets
         read = runtime.call("read_file", path=path)
         written = runtime.call("write_file", path=path, content="changed\n")
-        around = runtime.call("read_file", path=os.path.join(base, place, "..", "other.txt"))
+        outside = runtime.call("read_file", path=os.path.join(base, place, "..", "other.txt"))
 
     assert path == os.path.join(base, place, "pdf/references/a.md")
     assert read.text == "1\tdeep"
     assert written.error is not None
-    assert around.error is not None
-    assert around.error.code == "path_outside_workspace"
+    assert outside.error is not None
+    assert outside.error.code == "path_outside_workspace"
 
 
 def test_a_skill_that_appears_later_can_be_read_at_once(user):
@@ -69,7 +69,7 @@ def test_a_skill_that_appears_later_can_be_read_at_once(user):
         assert runtime.call("read_file", path=path).ok
 
 
-def test_many_files_are_listed_in_part(user):
+def test_a_long_list_of_files_is_truncated(user):
     user.config.write("skills/pdf/SKILL.md", text("pdf"))
     for number in range(FILES_LISTED + 5):
         user.config.write(f"skills/pdf/references/{number:03}.md", "")
@@ -88,9 +88,9 @@ def test_a_skill_text_cannot_fake_its_end_marker(user):
     with user.runtime() as runtime:
         result = runtime.call("load_skill", name="pdf")
 
-    opening, rest = result.text.split("\n", 1)
+    opening, following = result.text.split("\n", 1)
     assert "the next 4 lines" in opening
-    assert rest == body
+    assert following == body
     assert result.meta["files"] == []
 
 
@@ -103,14 +103,14 @@ def test_a_long_text_is_stored_in_the_overflow_folder(user):
     assert len(result.text) < 50_000
 
 
-def test_skills_load_in_plan_mode_and_change_nothing(user):
+def test_skills_load_in_plan_mode_and_grant_nothing(user):
     user.config.write("skills/pdf/SKILL.md", text("pdf", more="allowed-tools: write_file run_shell\n"))
     with user.runtime(HILT_MODE="plan") as runtime:
         assert runtime.call("load_skill", name="pdf").ok
-        refused = runtime.call("write_file", path="a.txt", content="x")
+        denied = runtime.call("write_file", path="a.txt", content="x")
 
-    assert refused.error is not None
-    assert refused.error.code == "denied"
+    assert denied.error is not None
+    assert denied.error.code == "denied"
 
 
 def test_tools_that_a_skill_requests_still_ask(user):
@@ -138,7 +138,7 @@ def test_rules_apply_to_skills(user, rules):
     assert result.error.code == "denied"
 
 
-def test_the_jcli_name_takes_and_returns_the_same(user):
+def test_the_jcli_tool_gives_the_same_result(user):
     user.config.write("skills/pdf/SKILL.md", text("pdf", "For $ARGUMENTS."))
     user.config.write("skills/pdf/references/a.md", "")
     with user.runtime() as runtime:

@@ -1,4 +1,4 @@
-"""lsp_query: what it shows, what it writes, what it refuses; the server answers what a test tells it to."""
+"""lsp_query: its results, its changes and its errors, with a scripted server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.programs import needs_sandbox
 
 @pytest.fixture
 def bench(tmp_path) -> Bench:
-    made = Bench(str(tmp_path))
-    made.folder.write("a.lua", "local wide = '\U0001d4b3ü' .. name\nreturn name\n")
-    made.folder.write("b.lua", "return name\n")
-    made.script()
-    return made
+    bench = Bench(str(tmp_path))
+    bench.folder.write("a.lua", "local wide = '\U0001d4b3ü' .. name\nreturn name\n")
+    bench.folder.write("b.lua", "return name\n")
+    bench.script()
+    return bench
 
 
 def location(bench: Bench, name: str, line: int, character: int) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def location(bench: Bench, name: str, line: int, character: int) -> dict[str, An
 
 
 @pytest.mark.parametrize("encoding, sent", [(None, 22), ("utf-16", 22), ("utf-8", 25), ("utf-32", 21)])
-def test_columns_count_characters_whatever_the_server_counts(bench, encoding, sent):
+def test_columns_count_characters_in_every_position_encoding(bench, encoding, sent):
     capabilities = {"definitionProvider": True} | ({"positionEncoding": encoding} if encoding else {})
     bench.script(capabilities=capabilities, results={"textDocument/definition": location(bench, "a.lua", 0, sent)})
     with bench.runtime() as runtime:
@@ -37,18 +37,17 @@ def test_columns_count_characters_whatever_the_server_counts(bench, encoding, se
     assert [params["position"] for params in bench.received("textDocument/definition")] == [place(0, sent)] * 2
 
 
-def test_references_are_sorted_and_cut_at_a_hundred(bench):
-    lines = "name\n" * 150
-    bench.folder.write("c.lua", lines)
-    found = [location(bench, "c.lua", line, 0) for line in reversed(range(150))]
-    bench.script(results={"textDocument/references": [*found, *found]})
+def test_references_are_sorted_and_truncated_at_a_hundred(bench):
+    bench.folder.write("c.lua", "name\n" * 150)
+    locations = [location(bench, "c.lua", line, 0) for line in reversed(range(150))]
+    bench.script(results={"textDocument/references": [*locations, *locations]})
     with bench.runtime() as runtime:
         result = ask(runtime, "references", "a.lua", line=2, symbol="name")
 
-    shown = text(result).splitlines()
-    assert shown[:2] == ["c.lua:1:1", "c.lua:2:1"]
-    assert shown[-1] == "[truncated: showing 100 of 150]"
-    assert len(shown) == 101
+    lines = text(result).splitlines()
+    assert lines[:2] == ["c.lua:1:1", "c.lua:2:1"]
+    assert lines[-1] == "[truncated: showing 100 of 150]"
+    assert len(lines) == 101
     assert (len(result.meta["locations"]), result.meta["total"]) == (100, 150)
     assert bench.received("textDocument/references")[0]["context"] == {"includeDeclaration": True}
 
@@ -74,7 +73,7 @@ def test_symbols_are_shown_as_a_tree_or_as_a_list(bench):
         assert text(ask(runtime, "symbols", "a.lua")) == "no symbols in a.lua"
 
 
-def test_diagnostics_that_a_server_pushes_are_shown_by_place(bench):
+def test_diagnostics_that_a_server_pushes_are_sorted_by_position(bench):
     items = [
         {"range": span(1, 7, 11), "severity": 2, "source": "lint", "code": 7, "message": "unused\nname"},
         {"range": span(0, 22, 26), "severity": 1, "code": {"value": "E1"}, "message": "undefined"},
@@ -93,7 +92,7 @@ def test_diagnostics_that_a_server_pushes_are_shown_by_place(bench):
     assert result.meta["counts"] == {"error": 2, "warning": 1}
 
 
-def test_diagnostics_are_pulled_from_a_server_that_can(bench):
+def test_diagnostics_are_pulled_from_a_server_that_supports_it(bench):
     report = {"kind": "full", "items": [{"range": span(0, 0, 1), "message": "pulled"}]}
     bench.script(
         capabilities={"diagnosticProvider": {"interFileDependencies": True}},
@@ -104,10 +103,10 @@ def test_diagnostics_are_pulled_from_a_server_that_can(bench):
 
 
 def test_diagnostics_of_a_changed_text_are_those_of_its_version(bench):
-    def found(message: str) -> list[dict[str, Any]]:
+    def diagnostics(message: str) -> list[dict[str, Any]]:
         return [{"range": span(0, 0, 1), "message": message}]
 
-    publish = {"do": "publish", "items": {"1": found("first"), "2": found("second")}}
+    publish = {"do": "publish", "items": {"1": diagnostics("first"), "2": diagnostics("second")}}
     bench.script(acts={"textDocument/didOpen": [publish], "textDocument/didChange": [publish]})
     with bench.runtime() as runtime:
         assert text(ask(runtime, "diagnostics", "b.lua")) == "b.lua:1:1 error: first"
@@ -119,16 +118,16 @@ def test_diagnostics_of_a_changed_text_are_those_of_its_version(bench):
     assert bench.received("textDocument/didChange")[0]["contentChanges"] == [{"text": "return other\n"}]
 
 
-def test_a_server_that_pushes_nothing_new_is_taken_at_its_last_word(bench, monkeypatch):
+def test_without_new_diagnostics_the_last_ones_are_reported_with_a_note(bench, monkeypatch):
     monkeypatch.setattr("hilt.lsp.language_server.QUIET_SECONDS", 0.3)
     bench.script(acts={"textDocument/didOpen": [{"do": "publish", "items": {"*": []}}]})
     with bench.runtime() as runtime:
         assert text(ask(runtime, "diagnostics", "b.lua")) == "no diagnostics for b.lua"
         bench.folder.write("b.lua", "return other\n")
-        found = text(ask(runtime, "diagnostics", "b.lua"))
+        output = text(ask(runtime, "diagnostics", "b.lua"))
 
-    assert found.splitlines()[0] == "no diagnostics for b.lua"
-    assert "sent no diagnostics for the current text" in found
+    assert output.splitlines()[0] == "no diagnostics for b.lua"
+    assert "sent no diagnostics for the current text" in output
 
 
 def test_changes_on_disk_are_sent_to_the_server(bench):
@@ -153,10 +152,10 @@ def test_changes_on_disk_are_sent_to_the_server(bench):
     assert [params["textDocument"]["uri"] for params in bench.received("textDocument/didClose")] == [bench.uri("b.lua")]
 
 
-# --- places -----------------------------------------------------------------------------------------------------------
+# --- positions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_place_must_be_named_and_exist(bench):
+def test_a_position_is_required_and_must_exist(bench):
     with bench.runtime() as runtime:
         failure(ask(runtime, "hover", "a.lua"), "invalid_args")
         failure(ask(runtime, "hover", "a.lua", line=1), "invalid_args")
@@ -177,24 +176,24 @@ def test_a_symbol_without_a_line_is_found_in_the_file_then_in_the_workspace_then
 
     here = [symbol("name", "a.lua", 1, 0)]
     with bench.runtime() as runtime:
-        for known in (
+        for symbols in (
             {"textDocument/documentSymbol": here},
             {"workspace/symbol": [symbol("name", "b.lua", 0, 0)]},
             {},
             {"workspace/symbol": [symbol("name", "a.lua", 0, 0), symbol("name", "b.lua", 0, 0)]},
         ):
-            bench.script(results={**known, "textDocument/hover": {"contents": "text"}})
+            bench.script(results={**symbols, "textDocument/hover": {"contents": "text"}})
             text(ask(runtime, "hover", "a.lua", symbol="name"))
         bench.script(results={"textDocument/documentSymbol": [*here, symbol("name", "a.lua", 0, 6)]})
         message = failure(ask(runtime, "hover", "a.lua", symbol="name"), "ambiguous_id")
         bench.script(results={"workspace/symbol": [symbol("f", "b.lua", 0, 0, "A"), symbol("f", "b.lua", 0, 0, "B")]})
         failure(ask(runtime, "hover", "a.lua", symbol="C.f"), "not_found")
 
-    asked = [(params["textDocument"]["uri"], params["position"]) for params in bench.received("textDocument/hover")]
-    # the server may name the beginning of a definition; the name itself is asked about
+    queried = [(params["textDocument"]["uri"], params["position"]) for params in bench.received("textDocument/hover")]
+    # the server may report the start of a definition; the query uses the position of the name
     used = (bench.uri("a.lua"), place(0, 22))
-    assert asked == [(bench.uri("a.lua"), place(1, 7)), (bench.uri("b.lua"), place(0, 7)), used, used]
-    assert "name names 2 symbols" in message
+    assert queried == [(bench.uri("a.lua"), place(1, 7)), (bench.uri("b.lua"), place(0, 7)), used, used]
+    assert "name matches 2 symbols" in message
 
 
 def test_a_server_that_cannot_search_the_workspace_is_asked_where_the_file_uses_the_symbol(bench):
@@ -206,15 +205,19 @@ def test_a_server_that_cannot_search_the_workspace_is_asked_where_the_file_uses_
     assert bench.received("textDocument/hover")[0]["position"] == place(0, 22)
 
 
-def test_places_that_tools_cannot_read_are_left_out_and_those_outside_are_named(bench):
+def test_locations_in_unreadable_files_are_omitted_and_those_outside_are_reported(bench):
     bench.folder.write(".env", "SECRET=1\n")
     bench.folder.write("dir/.env.local", "SECRET=1\n")
     outside = {"uri": "file:///usr/share/lua/5.4/x.lua", "range": span(3, 4, 5)}
-    found = [location(bench, ".env", 0, 0), location(bench, "dir/.env.local", 0, 2), outside]
+    hidden = [location(bench, ".env", 0, 0), location(bench, "dir/.env.local", 0, 2), outside]
     bench.folder.write("binary.lua", b"\0")
-    named = [location(bench, "b.lua", 0, 7), location(bench, "missing.lua", 0, 0), location(bench, "binary.lua", 0, 0)]
+    reported = [
+        location(bench, "b.lua", 0, 7),
+        location(bench, "missing.lua", 0, 0),
+        location(bench, "binary.lua", 0, 0),
+    ]
     secret = {"name": "other", "kind": 12, "location": location(bench, ".env", 0, 0)}
-    bench.script(results={"textDocument/references": [*found, *named], "workspace/symbol": [secret]})
+    bench.script(results={"textDocument/references": [*hidden, *reported], "workspace/symbol": [secret]})
     with bench.runtime() as runtime:
         shown = text(ask(runtime, "references", "a.lua", line=2, symbol="name"))
         assert ".env" not in failure(ask(runtime, "hover", "a.lua", symbol="other"), "not_found")
@@ -224,11 +227,11 @@ def test_places_that_tools_cannot_read_are_left_out_and_those_outside_are_named(
         "b.lua:1:8",
         "binary.lua:1:1",
         "missing.lua:1:1",
-        "[2 places in files that tools cannot read left out]",
+        "[omitted 2 locations in files that tools cannot read]",
     ]
 
 
-def test_what_a_server_says_cannot_forge_lines(bench):
+def test_text_from_a_server_cannot_forge_lines(bench):
     outside = {"uri": "file:///x%0Ab.lua:1:1", "range": span(3, 4, 5)}
     symbols = [{"name": "a\nFunction b (1:1)", "kind": 12, "range": span(0, 0, 1)}]
     items = [{"range": span(0, 0, 1), "source": "x\ny", "code": "1\n2", "message": "a\nb"}]
@@ -271,7 +274,7 @@ def rename(runtime: Any, **args: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", ["documentChanges", "changes"])
-def test_a_rename_is_shown_as_a_diff_and_made_with_apply_as_one_change(bench, form):
+def test_a_rename_is_previewed_as_a_diff_and_applied_as_one_change(bench, form):
     result = change(bench, a_lua=[edit(0, 22, 26, "title"), edit(1, 7, 11, "title")], b_lua=[edit(0, 7, 11, "title")])
     if form == "changes":
         items = result["textDocument/rename"]["documentChanges"]
@@ -279,16 +282,16 @@ def test_a_rename_is_shown_as_a_diff_and_made_with_apply_as_one_change(bench, fo
     bench.script(results=result)
     before = bench.folder.tree()
     with bench.runtime() as runtime:
-        shown = rename(runtime)
+        preview = rename(runtime)
         assert bench.folder.tree() == before
-        made = rename(runtime, apply=True)
+        applied = rename(runtime, apply=True)
         after = bench.folder.tree()
-        runtime.call("undo", action="restore", id=made.meta["undo"])
+        runtime.call("undo", action="restore", id=applied.meta["undo"])
 
-    assert "-return name\n+return title\n" in text(shown)
-    assert text(shown).endswith("[preview: 3 edits in 2 files; pass apply: true to make the rename]")
-    assert shown.meta["dry_run"] is True
-    assert text(made) == "renamed to title: 3 edits in 2 files\na.lua: 2\nb.lua: 1"
+    assert "-return name\n+return title\n" in text(preview)
+    assert text(preview).endswith("[preview: 3 edits in 2 files; pass apply: true to apply it]")
+    assert preview.meta["dry_run"] is True
+    assert text(applied) == "renamed to title: 3 edits in 2 files\na.lua: 2\nb.lua: 1"
     assert after == {name: (contents or "").replace("name", "title") for name, contents in before.items()}
     assert bench.folder.tree() == before
 
@@ -325,7 +328,7 @@ def test_a_rename_that_would_change_a_file_that_tools_cannot_write_changes_nothi
         [{"range": {"start": place(1, 5), "end": place(1, 2)}, "newText": "x"}],
     ],
 )
-def test_edits_that_do_not_fit_the_file_are_refused(bench, edits):
+def test_edits_that_do_not_match_the_file_are_rejected(bench, edits):
     bench.script(results=change(bench, b_lua=[edit(0, 7, 11, "title")], a_lua=edits))
     before = bench.folder.tree()
     with bench.runtime() as runtime:
@@ -334,7 +337,7 @@ def test_edits_that_do_not_fit_the_file_are_refused(bench, edits):
     assert bench.folder.tree() == before
 
 
-def test_file_operations_and_empty_renames_are_refused(bench):
+def test_file_operations_and_empty_renames_are_rejected(bench):
     moved = {"kind": "rename", "oldUri": bench.uri("a.lua"), "newUri": bench.uri("c.lua")}
     with bench.runtime() as runtime:
         bench.script(results={"textDocument/rename": {"documentChanges": [moved]}})
@@ -362,7 +365,7 @@ def rules(bench: Bench, **lists: list[str]) -> None:
         json.dump({"permissions": lists}, file)
 
 
-def decided(runtime: Any, **args: Any) -> str:
+def verdict(runtime: Any, **args: Any) -> str:
     query = {"action": "rename", "path": "a.lua", "line": 2, "symbol": "name", "new_name": "title", **args}
     return str(runtime.explain(Call("lsp_query", query)).decision.verdict)
 
@@ -374,10 +377,10 @@ def test_only_a_rename_that_is_applied_counts_as_writing(bench):
         assert "plan mode" in failure(rename(runtime, apply=True), "denied")
         assert "lsp_query" in [name for name, _, _ in runtime.schemas()]
     with bench.runtime() as runtime:
-        assert (decided(runtime), decided(runtime, apply=True)) == ("allow", "allow")
+        assert (verdict(runtime), verdict(runtime, apply=True)) == ("allow", "allow")
     rules(bench, allow=["Read"])
     with bench.runtime() as runtime:
-        assert (decided(runtime), decided(runtime, apply=True)) == ("allow", "ask")
+        assert (verdict(runtime), verdict(runtime, apply=True)) == ("allow", "ask")
 
 
 def test_a_rule_that_denies_a_file_keeps_a_rename_from_changing_any(bench):
@@ -405,8 +408,8 @@ def test_a_file_that_a_rule_denies_to_read_is_hidden_from_the_server_too(bench):
         text(ask(runtime, "hover", "a.lua", line=2, symbol="name"))
         shown = text(ask(runtime, "definition", "a.lua", line=2, symbol="name"))
 
-    found = next(message for message in bench.log() if "outcomes" in message)
-    outcomes = {os.path.basename(path): outcome for path, outcome in found["outcomes"].items()}
+    report = next(message for message in bench.log() if "outcomes" in message)
+    outcomes = {os.path.basename(path): outcome for path, outcome in report["outcomes"].items()}
     assert outcomes == {
         "b.lua": "PermissionError",
         ".env": "PermissionError",
@@ -414,7 +417,7 @@ def test_a_file_that_a_rule_denies_to_read_is_hidden_from_the_server_too(bench):
         "new.lua": "OSError",
         "scratch": "written",
     }
-    assert found["network"] != "connected"
+    assert report["network"] != "connected"
     assert "b.lua" not in shown
     started = bench.log()[0]
     assert started["cwd"] == "/"

@@ -16,19 +16,19 @@ from hilt.testing import Folder, environment
 
 
 def one_shot(request: str, cwd: str, env: dict[str, str]) -> dict[str, object]:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "hilt"], input=request, cwd=cwd, env=env, capture_output=True, text=True
     )
-    assert done.stderr == ""
-    reply: dict[str, object] = json.loads(done.stdout)
-    assert done.returncode == (0 if reply["ok"] else 1)
+    assert process.stderr == ""
+    reply: dict[str, object] = json.loads(process.stdout)
+    assert process.returncode == (0 if reply["ok"] else 1)
     return reply
 
 
 # --- the examples of seed 001, as printed -----------------------------------------------------------------------------
 
 
-def test_the_examples_of_the_reference_answer_as_printed(workspace, environ):
+def test_the_examples_of_the_reference_run_as_printed(workspace, environ):
     def send(request: str) -> dict[str, object]:
         return one_shot(request, workspace.path, environ)
 
@@ -78,7 +78,7 @@ def test_the_examples_of_the_reference_answer_as_printed(workspace, environ):
     ],
     ids=lambda args: json.dumps(args)[:60],
 )
-def test_wrong_arguments_are_refused_with_advice_and_save_nothing(runtime, args):
+def test_invalid_arguments_are_rejected_with_advice_and_save_nothing(runtime, args):
     result = runtime.call("memory", **args)
 
     assert result.error.code == "invalid_args"
@@ -194,7 +194,7 @@ def test_a_long_list_is_paged_and_lists_every_entry_once(runtime):
     assert "truncated" not in calls[-1]
 
 
-# --- as part of the whole -------------------------------------------------------------------------------------------
+# --- integration ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,13 @@ def test_one_shot_session_and_library_share_one_memory_and_give_the_same_answers
     request = '{"tool":"memory","args":{"action":"list","include_values":true}}'
 
     library = runtime.call("memory", action="list", include_values=True).data
-    alone = one_shot(request, workspace.path, environ)
+    reply = one_shot(request, workspace.path, environ)
     session = subprocess.run(
         [sys.executable, "-m", "hilt", "stdio"], input=f"{request}\n", cwd=workspace.path, env=environ,
         capture_output=True, text=True,
     )  # fmt: skip
 
-    assert json.loads(str(alone["result"])) == library
+    assert json.loads(str(reply["result"])) == library
     assert json.loads(json.loads(session.stdout)["result"]) == library
 
 

@@ -41,7 +41,7 @@ def test_a_group_of_edits_is_undone_together(runtime, workspace):
     assert workspace.tree() == {"a.go": "foo\n", "b.go": "baz\n"}
 
 
-def test_later_edits_see_what_earlier_ones_wrote(runtime, workspace):
+def test_later_edits_see_the_result_of_earlier_ones(runtime, workspace):
     workspace.write("a.txt", "one\ntwo\n")
 
     result = edit(
@@ -65,7 +65,7 @@ def test_later_edits_see_what_earlier_ones_wrote(runtime, workspace):
         (("two", "x"), ("one two three", "y")),
     ],
 )
-def test_overlapping_edits_are_refused_with_both_indices(runtime, workspace, first, second):
+def test_overlapping_edits_are_rejected_with_both_indices(runtime, workspace, first, second):
     workspace.write("a.txt", "one two three\n")
     workspace.write("b.txt", "b\n")
 
@@ -137,7 +137,7 @@ def test_edits_must_be_a_list_of_edits(runtime, edits):
 
 
 @pytest.mark.parametrize("name, before, old, new, after", ENCODED, ids=[case[0] for case in ENCODED])
-def test_every_byte_outside_the_edits_stays(runtime, workspace, name, before, old, new, after):
+def test_every_byte_outside_the_edits_is_preserved(runtime, workspace, name, before, old, new, after):
     workspace.write("a.txt", before)
     workspace.write("b.txt", before)
 
@@ -192,7 +192,7 @@ def test_a_failed_write_rolls_the_others_back(runtime, workspace):
     workspace.write("sub/b.txt", "b\n")
     os.chmod(workspace.join("sub/b.txt"), 0o444)
     if os.access(workspace.join("sub/b.txt"), os.W_OK):
-        pytest.skip("the super-user writes everywhere")
+        pytest.skip("root can write everywhere")
 
     error = edit(runtime, change("a.txt", "a", "x"), change("sub/b.txt", "b", "x")).error
 
@@ -218,7 +218,7 @@ def test_a_hundred_files_are_one_change(runtime, workspace):
     assert set(workspace.tree().values()) == {"old\n"}
 
 
-def test_edits_that_match_nothing_do_not_hold_on_to_the_searched_texts(runtime, workspace):
+def test_failed_edits_do_not_keep_the_searched_texts_in_memory(runtime, workspace):
     workspace.write("a.txt", "".join(f"line {number} of a longer text\n" for number in range(20_000)))
     edits = [change("a.txt", f"missing {number}", "x") for number in range(30)]
     tracemalloc.start()
@@ -232,7 +232,7 @@ def test_edits_that_match_nothing_do_not_hold_on_to_the_searched_texts(runtime, 
     assert peak < 60_000_000
 
 
-def test_only_the_first_failures_name_the_nearest_line(runtime, workspace):
+def test_only_the_first_failures_report_the_nearest_line(runtime, workspace):
     workspace.write("a.txt", "some words\nother words\n")
 
     error = edit(runtime, *(change("a.txt", f"some wards {number}", "x") for number in range(15))).error
@@ -242,7 +242,7 @@ def test_only_the_first_failures_name_the_nearest_line(runtime, workspace):
     assert all("old_text is not in a.txt, which has 2 lines." in failure for failure in failures)
 
 
-def test_replace_all_works_on_what_earlier_edits_wrote(runtime, workspace):
+def test_replace_all_works_on_the_result_of_earlier_edits(runtime, workspace):
     workspace.write("a.txt", "one x\ntwo x\n")
 
     edits = [

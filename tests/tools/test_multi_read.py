@@ -47,9 +47,9 @@ def test_the_last_of_duplicate_paths_wins(runtime, workspace):
 @pytest.mark.parametrize("contents", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"a\0b"])
 def test_images_and_binary_files_are_errors(runtime, workspace, contents):
     workspace.write("a.txt", "a\n")
-    workspace.write("odd", contents)
+    workspace.write("file", contents)
 
-    error = read(runtime, "a.txt", "odd").data["errors"]["odd"]
+    error = read(runtime, "a.txt", "file").data["errors"]["file"]
 
     assert error["error_code"] == "binary_file"
     assert "read_file" in error["suggestion"]
@@ -87,7 +87,7 @@ def test_a_read_fails_only_when_all_files_fail(runtime, workspace):
 
 
 @pytest.mark.parametrize(
-    "files, words",
+    "files, fragment",
     [
         ([], "files must have at least 1 item"),
         ([{"path": "a.txt"}] * 21, "files must have at most 20 items, not 21"),
@@ -99,13 +99,13 @@ def test_a_read_fails_only_when_all_files_fail(runtime, workspace):
         (None, "files must be an array"),
     ],
 )
-def test_wrong_requests_are_refused(runtime, workspace, files, words):
+def test_invalid_requests_are_rejected(runtime, workspace, files, fragment):
     workspace.write("a.txt", "a\n")
 
     error = runtime.call("multi_read", files=files).error
 
     assert error.code == "invalid_args"
-    assert words in error.message
+    assert fragment in error.message
 
 
 def test_twenty_files_are_allowed_and_a_json_string_is_decoded(runtime, workspace):
@@ -116,24 +116,24 @@ def test_twenty_files_are_allowed_and_a_json_string_is_decoded(runtime, workspac
     assert len(runtime.call("multi_read", files=text).data["files"]) == 20
 
 
-def test_files_beyond_512_kilobytes_are_left_to_the_next_call(runtime, workspace):
+def test_files_beyond_512_kilobytes_are_returned_by_the_next_call(runtime, workspace):
     for number in range(20):
         workspace.write(f"{number}.txt", f"{number:02d}{'x' * 90}\n" * 500)
     args = {"files": [{"path": f"{number}.txt", "line_numbers": False} for number in range(20)]}
-    seen = {}
+    texts = {}
     calls = 0
     while args:
         data = runtime.call("multi_read", **args).data
-        seen.update(data["files"])
+        texts.update(data["files"])
         assert sum(len(text.encode()) for text in data["files"].values()) <= 512 * 1024
         args = data.get("next", {}).get("args")
         calls += 1
 
     assert calls == 2
-    assert list(seen) == [f"{number}.txt" for number in range(20)]
+    assert list(texts) == [f"{number}.txt" for number in range(20)]
 
 
-def test_a_file_read_together_with_others_is_guarded_too(runtime, workspace):
+def test_a_stale_file_is_detected_after_a_multi_read(runtime, workspace):
     workspace.write("a.txt", "a\n")
     read(runtime, "a.txt")
     workspace.write("a.txt", "changed\n")

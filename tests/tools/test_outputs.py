@@ -96,7 +96,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
 RESULTS = "<div id=links><div class=result><a class=result__a href='https://a.example/'>A</a></div></div>"
 
 
-class Asked:
+class Bench:
     """A runtime with a workspace of many kinds of files, jobs and snapshots."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -108,7 +108,7 @@ class Asked:
         runtime.call("write_file", path="written.txt", content="new\n")
         runtime.call("apply_patch", patch="*** Begin Patch\n*** Delete File: long.py\n*** End Patch")
 
-    def answers(self, name: str) -> list[Any]:
+    def results(self, name: str) -> list[Any]:
         """Return the results of all calls of a tool."""
         results = []
         for args in CALLS[name]:
@@ -124,7 +124,7 @@ class Asked:
 
 
 @pytest.fixture
-def asked(base) -> Iterator[Asked]:
+def bench(base) -> Iterator[Bench]:
     folder = Folder(os.path.join(base, "workspace"))
     files: dict[str, str | bytes] = {
         "a.py": PYTHON,
@@ -150,30 +150,30 @@ def asked(base) -> Iterator[Asked]:
 
     with serving(answer(RESULTS)) as site:
         flags = {"web.base_urls": {"duckduckgo": site.url("")}}
-        environ = {**environment(base), "HILT_AGENT_COMMAND": "cat"}  # stands in for a model
+        environ = {**environment(base), "HILT_AGENT_COMMAND": "cat"}  # replaces a model
         with Runtime(folder.path, environ=environ, flags=flags, questioner=person) as runtime:
-            yield Asked(runtime)
+            yield Bench(runtime)
 
 
 def test_every_tool_with_an_output_schema_is_covered(runtime):
-    declaring = [tool.name for tool in runtime.catalog.tools() if tool.output is not None]
+    names = [tool.name for tool in runtime.catalog.tools() if tool.output is not None]
 
-    assert declaring == list(CALLS)
+    assert names == list(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_results_match_the_output_schema(asked, name):
-    output = asked.output(name)
-    promise = promised(output)
-    results = asked.answers(name)
+def test_results_match_the_output_schema(bench, name):
+    output = bench.output(name)
+    output_schema = promised(output)
+    results = bench.results(name)
 
     data = [result.data for result in results if result.data is not None]
     assert data
-    assert (len(data) == len(results)) == (promise is not None)
+    assert (len(data) == len(results)) == (output_schema is not None)
     jsonschema_rs.meta.validate(output)
     for value in data:
         jsonschema_rs.validate(output, value)
-        jsonschema_rs.validate(promise or {}, structured(output, value))
+        jsonschema_rs.validate(output_schema or {}, structured(output, value))
         for key in output.get("required", ()):
             assert not jsonschema_rs.is_valid(output, {other: value[other] for other in value if other != key})
             assert not jsonschema_rs.is_valid(output, {**value, key: [[]]})
@@ -192,11 +192,11 @@ def test_results_match_the_output_schema(asked, name):
         ("find_files", {"pattern": "*", "limit": 1}),
     ],
 )
-def test_the_next_step_comes_last_because_hosts_cut_the_middle(runtime, workspace, tool, args):
+def test_the_next_step_is_in_the_last_line(runtime, workspace, tool, args):
     workspace.write("many.txt", "".join(f"{number}\n" for number in range(10_000)))
     workspace.write("more.txt", "1\n")
 
     result = runtime.call(tool, **args)
 
     last = result.result[-300:].split("\n")[-1]
-    assert any(words in last for words in ("read_file opens it", "to continue", "for the lines before", '"next":'))
+    assert any(hint in last for hint in ("read it with read_file", "to continue", "for the lines before", '"next":'))

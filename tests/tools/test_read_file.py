@@ -70,32 +70,32 @@ def test_the_requested_window_is_returned(runtime, workspace, args, expected):
     assert text.partition("\n[Showing")[0] == (expected or numbered(*lines(10).splitlines()))
 
 
-@pytest.mark.parametrize("end, following", [(3, 4), (9, 10)])
-def test_a_window_before_the_end_names_the_next_call_and_saves_nothing(runtime, workspace, end, following):
+@pytest.mark.parametrize("end, next_line", [(3, 4), (9, 10)])
+def test_a_window_before_the_end_has_the_next_call_and_saves_nothing(runtime, workspace, end, next_line):
     workspace.write("a.txt", lines(10))
 
     result = runtime.call("read_file", path="a.txt", end_line=end)
 
-    assert result.text.endswith(f"\n[Showing lines 1-{end} of 10. Use start_line={following} to continue.]")
+    assert result.text.endswith(f"\n[Showing lines 1-{end} of 10. Use start_line={next_line} to continue.]")
     assert result.meta["truncation"] == {
         "truncated": True,
         "total_lines": 10,
         "output_lines": end,
-        "next": {"tool": "read_file", "args": {"path": "a.txt", "start_line": following}},
+        "next": {"tool": "read_file", "args": {"path": "a.txt", "start_line": next_line}},
     }
 
 
-def test_the_next_call_keeps_reading_raw(runtime, workspace):
+def test_the_next_call_also_omits_line_numbers(runtime, workspace):
     workspace.write("a.txt", lines(10))
 
     result = runtime.call("read_file", path="a.txt", end_line=3, line_numbers=False)
-    following = result.meta["truncation"]["next"]["args"]
+    next_args = result.meta["truncation"]["next"]["args"]
 
-    assert runtime.call("read_file", **following).text == "\n".join(lines(10).splitlines()[3:])
+    assert runtime.call("read_file", **next_args).text == "\n".join(lines(10).splitlines()[3:])
 
 
 @pytest.mark.parametrize(
-    "args, code, words",
+    "args, code, fragment",
     [
         ({"start_line": 11}, "past_end", "has 10 lines; start_line 11 is past the end"),
         ({"start_line": 10**400}, "past_end", "has 10 lines"),
@@ -112,13 +112,13 @@ def test_the_next_call_keeps_reading_raw(runtime, workspace):
         ({"offset": 2}, "invalid_args", "offset is not an argument"),
     ],
 )
-def test_an_invalid_argument_is_refused_with_the_facts(runtime, workspace, args, code, words):
+def test_an_invalid_argument_is_rejected_with_the_facts(runtime, workspace, args, code, fragment):
     workspace.write("a.txt", lines(10))
 
     error = runtime.call("read_file", path="a.txt", **args).error
 
     assert error.code == code
-    assert words in error.message
+    assert fragment in error.message
     assert error.suggestion
 
 
@@ -148,21 +148,21 @@ def test_a_start_below_one_is_clamped_with_a_note(runtime, workspace):
 # --- limits -----------------------------------------------------------------------------------------------------
 
 
-def test_two_thousand_lines_are_returned_whole_and_one_more_is_cut(runtime, workspace):
+def test_two_thousand_lines_are_returned_in_full_and_one_more_is_truncated(runtime, workspace):
     workspace.write("exact.txt", lines(2000))
     workspace.write("more.txt", lines(2001))
 
-    whole, cut = (runtime.call("read_file", path=path) for path in ("exact.txt", "more.txt"))
+    whole, truncated = (runtime.call("read_file", path=path) for path in ("exact.txt", "more.txt"))
 
     assert "truncation" not in whole.meta
     assert whole.text == numbered(*lines(2000).splitlines())
-    remainder = cut.meta["truncation"]["remainder"]
+    remainder = truncated.meta["truncation"]["remainder"]
     note = f"\n[Showing lines 1-2000 of 2001. Use start_line=2001 to continue. Remainder saved to {remainder}.]"
-    assert cut.text == whole.text + note
+    assert truncated.text == whole.text + note
     assert os.stat(remainder).st_mode & 0o777 == 0o600
 
 
-def test_two_thousand_lines_without_a_final_newline_are_returned_whole(runtime, workspace):
+def test_two_thousand_lines_without_a_final_newline_are_returned_in_full(runtime, workspace):
     workspace.write("exact.txt", lines(2000)[:-1])
 
     assert "truncation" not in runtime.call("read_file", path="exact.txt").meta
@@ -192,7 +192,7 @@ def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, tru
         assert file.read() == "".join(f"line {number}\n" for number in range(removed[0], removed[1] + 1))
 
 
-def test_the_strategy_none_cuts_no_lines(runtime, workspace):
+def test_the_strategy_none_has_no_line_limit(runtime, workspace):
     workspace.write("a.txt", "x\n" * 5000)
 
     result = runtime.call("read_file", path="a.txt", truncate="none")
@@ -211,12 +211,12 @@ def test_fifty_kilobytes_are_the_limit_for_every_strategy(runtime, workspace, tr
 
     body = result.text.rpartition("\n[Showing lines ")[0]
     assert KB50 - 600 < len(body.encode()) <= KB50 + 100
-    cut = result.meta["truncation"]
-    with open(cut["remainder"], encoding="utf-8") as file:
+    truncation = result.meta["truncation"]
+    with open(truncation["remainder"], encoding="utf-8") as file:
         remainder = file.read()
     prefixes = {line.rpartition("\t")[2][:5] for line in body.split("\n")} - {"[... "}
     assert prefixes.isdisjoint(line[:5] for line in remainder.splitlines())
-    assert len(prefixes) == cut["output_lines"]
+    assert len(prefixes) == truncation["output_lines"]
     assert len(prefixes) + len(remainder.splitlines()) == 1000
 
 
@@ -239,14 +239,14 @@ def test_a_line_too_long_to_show_is_continued_exactly_where_it_was_cut(runtime, 
 def test_the_remainder_of_one_long_line_can_itself_be_read_to_its_end(runtime, workspace):
     workspace.write("one.txt", "x" * 300_000)
 
-    following = runtime.call("read_file", path="one.txt").meta["truncation"]["remainder"]
-    seen, args = 0, {"path": following, "line_numbers": False}
+    remainder = runtime.call("read_file", path="one.txt").meta["truncation"]["remainder"]
+    count, args = 0, {"path": remainder, "line_numbers": False}
     while args:
         result = runtime.call("read_file", **args)
-        seen += result.text.partition("\n[Showing")[0].count("x")
+        count += result.text.partition("\n[Showing")[0].count("x")
         args = result.meta.get("truncation", {}).get("next", {}).get("args")
 
-    assert seen == 300_000 - (KB50 - 3)
+    assert count == 300_000 - (KB50 - 3)
 
 
 def test_the_middle_strategy_moves_a_long_first_line_to_the_remainder(runtime, workspace):
@@ -277,7 +277,7 @@ def test_the_shown_part_and_the_remainder_are_the_whole_file(lengths, truncate, 
     assert window.cut == (window.shown < len(text))
 
 
-def test_nothing_is_saved_when_nothing_was_cut(runtime, workspace, base):
+def test_nothing_is_saved_when_nothing_was_truncated(runtime, workspace, base):
     workspace.write("a.txt", lines(100))
 
     runtime.call("read_file", path="a.txt")
@@ -298,7 +298,7 @@ def test_the_remainder_is_read_only(runtime, workspace):
         assert file.read() == "line 2001\n"
 
 
-def test_files_over_fifty_megabytes_are_refused_even_for_a_window(runtime, workspace):
+def test_files_over_fifty_megabytes_are_rejected_even_for_a_window(runtime, workspace):
     with open(workspace.join("big.txt"), "wb") as file:
         file.truncate(50 * 1024 * 1024 + 1)
 
@@ -342,7 +342,7 @@ RUBY = "def f%d\n  if x\n    y\n  end\nend\n\n"
         ("a.rb", RUBY, "end"),
     ],
 )
-def test_smart_ends_with_a_whole_block(runtime, workspace, name, block, last):
+def test_smart_ends_with_a_complete_block(runtime, workspace, name, block, last):
     workspace.write(name, "".join(block % number for number in range(700)))
 
     result = runtime.call("read_file", path=name, truncate="smart", line_numbers=False)
@@ -350,12 +350,12 @@ def test_smart_ends_with_a_whole_block(runtime, workspace, name, block, last):
     body = result.text.rpartition("\n[Showing lines ")[0]
     assert body.rstrip().endswith(f"\n{last}")
     assert 1990 <= result.meta["truncation"]["output_lines"] <= 2000
-    following = result.meta["truncation"]["next"]["args"]["start_line"]
-    rest = runtime.call("read_file", path=name, start_line=following, line_numbers=False).text.lstrip("\n")
+    next_line = result.meta["truncation"]["next"]["args"]["start_line"]
+    rest = runtime.call("read_file", path=name, start_line=next_line, line_numbers=False).text.lstrip("\n")
     assert rest.startswith((block % 0).split("0")[0])
 
 
-def test_smart_keeps_blocks_whole_under_the_byte_limit_too(runtime, workspace):
+def test_smart_ends_with_a_complete_block_at_the_byte_limit(runtime, workspace):
     workspace.write("a.go", "".join(GO.replace("y(", f"y({'1' * 200}, ") % number for number in range(300)))
 
     body = runtime.call("read_file", path="a.go", truncate="smart", line_numbers=False).text
@@ -555,7 +555,7 @@ def test_a_small_broken_image_is_returned_unchanged(runtime, workspace):
     assert runtime.call("read_file", path="broken.png").content[0]["mimeType"] == "image/png"
 
 
-def test_a_large_svg_is_refused_with_its_size(runtime, workspace):
+def test_a_large_svg_is_rejected_with_its_size(runtime, workspace):
     workspace.write("a.svg", SVG + "<!--" + "x" * 5 * 1024 * 1024 + "-->")
 
     error = runtime.call("read_file", path="a.svg").error
@@ -607,8 +607,8 @@ def test_a_pdf_is_read_as_text_by_page(runtime, workspace):
 
 
 @pytest.mark.parametrize("name", ["broken.pdf", "broken"])
-def test_a_pdf_that_cannot_be_read_is_refused_with_advice(runtime, workspace, name):
-    workspace.write(name, b"%PDF-1.7\nthis is no document")
+def test_a_pdf_that_cannot_be_read_is_an_error_with_advice(runtime, workspace, name):
+    workspace.write(name, b"%PDF-1.7\nnot a document")
 
     error = runtime.call("read_file", path=name).error
 

@@ -30,18 +30,18 @@ def test_a_hook_is_registered_only_with_the_users_approval(runtime):
 
 
 def test_the_user_is_shown_the_command_and_its_risk(runtime):
-    asking = runtime.call("register_hook", action="register", event=PRE, command="ls; rm -rf build")
+    result = runtime.call("register_hook", action="register", event=PRE, command="ls; rm -rf build")
 
     approvals = Approvals(runtime.state)
-    asked = approvals.find(asking.error.details["approval"]).asked
+    asked = approvals.find(result.error.details["approval"]).asked
     approvals.close()
     assert (asked.kind, asked.command, asked.risk) == ("command", "ls; rm -rf build", "dangerous")
 
 
-def test_hooks_are_counted_listed_and_removed(runtime):
-    answers = [register(runtime, command, event).data for command, event in [("a", PRE), ("b", POST), ("c", PRE)]]
+def test_hooks_are_numbered_listed_and_removed(runtime):
+    replies = [register(runtime, command, event).data for command, event in [("a", PRE), ("b", POST), ("c", PRE)]]
 
-    assert answers == [{"event": PRE, "index": 0}, {"event": POST, "index": 0}, {"event": PRE, "index": 1}]
+    assert replies == [{"event": PRE, "index": 0}, {"event": POST, "index": 0}, {"event": PRE, "index": 1}]
     removed = approved(runtime, "register_hook", action="remove", event=PRE, index=0)
     assert removed.data["removed"]["command"] == "a"
     assert listed(runtime) == [
@@ -63,7 +63,7 @@ def test_the_list_shows_the_users_own_hooks_too(base):
     assert "is not trusted" in data["notes"][0]
 
 
-def test_help_explains_the_protocol_and_names_every_event(runtime):
+def test_help_explains_the_protocol_and_lists_every_event(runtime):
     text = approved(runtime, "register_hook", action="help").text
 
     assert [event for event in EVENTS if f"\n  {event}: " not in text] == []
@@ -88,7 +88,7 @@ def test_help_explains_the_protocol_and_names_every_event(runtime):
         ({"action": "clear"}, "invalid_args"),
     ],
 )
-def test_invalid_requests_are_refused(runtime, args, code):
+def test_invalid_requests_are_rejected(runtime, args, code):
     assert approved(runtime, "register_hook", **args).error.code == code
     assert listed(runtime) == []
 
@@ -102,14 +102,14 @@ def test_a_hook_that_always_fails_can_be_removed(runtime, workspace):
     assert runtime.call("read_file", path="a.txt").ok
 
 
-def test_the_dialect_has_the_same_actions(runtime):
+def test_the_jcli_tool_has_the_same_actions(runtime):
     args = {"action": "register", "event": PRE, "command": "true"}
 
     assert approved(runtime, "RegisterHook", **args).data == {"event": PRE, "index": 0}
     assert approved(runtime, "RegisterHook", action="remove", event=PRE, index=0).ok
 
 
-def test_many_calls_at_once_lose_no_hook(runtime):
+def test_concurrent_registrations_lose_no_hook(runtime):
     threads = [threading.Thread(target=register, args=(runtime, f"true {number}")) for number in range(8)]
     for thread in threads:
         thread.start()
@@ -149,10 +149,10 @@ def test_a_registered_hook_runs_in_the_sandbox(runtime, workspace, tmp_path):
 
 def test_a_registered_hook_receives_the_call_and_can_change_its_result(runtime, workspace):
     workspace.write("a.txt", "x")
-    register(runtime, 'cat > told.json; echo \'{"result": "changed"}\'', POST, match="Read")
+    register(runtime, 'cat > received.json; echo \'{"result": "changed"}\'', POST, match="Read")
 
     assert runtime.call("read_file", path="a.txt").text == "changed"
-    assert '"event": "post_tool_execution"' in workspace.read("told.json")
+    assert '"event": "post_tool_execution"' in workspace.read("received.json")
 
 
 def test_arguments_rewritten_by_a_registered_hook_are_decided_again(runtime, workspace):

@@ -63,17 +63,17 @@ def test_the_example_of_the_reference_returns_ranked_metadata_and_paths(home, wo
     home.write(".claude/kb/css/grid.md", "# CSS grid\n\nLay things out in two dimensions.\n")
     request = '{"tool":"related_context","args":{"query":"fix goroutine data race","types":["kb","skill"]}}'
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "hilt"], input=request, cwd=workspace.path, env=environ, capture_output=True, text=True
     )
 
-    data = json.loads(json.loads(done.stdout)["result"])
+    data = json.loads(json.loads(process.stdout)["result"])
     assert [(entry["type"], entry["name"], entry["path"]) for entry in data["results"]] == [("kb", "go-races", path)]
     assert data["results"][0]["title"] == "Data races"
     assert data["results"][0]["description"] == "Find and fix data races between goroutines"
     assert set(data["results"][0]["matched"]) == {"fix", "goroutine", "data", "race"}
     assert data["results"][0]["readable"] is False
-    assert "Run the tests" not in done.stdout
+    assert "Run the tests" not in process.stdout
     assert data["index"]["entry_count"] == 2
     assert data["index"]["client"] == "none"
 
@@ -139,7 +139,7 @@ def test_a_client_sees_the_shared_folders_and_its_own(runtime, declared, argumen
 
 
 @pytest.mark.usefixtures("everywhere")
-def test_every_client_has_an_index_of_its_own_in_the_configuration_directory(runtime, config):
+def test_every_client_has_its_own_index_in_the_configuration_directory(runtime, config):
     for client in (None, "claude", "codex", "pi"):
         ask(runtime, "shark", client=client)
 
@@ -170,7 +170,7 @@ def test_entries_of_another_workspace_are_not_returned(base, home):
             assert names(ask(runtime, "shark")) == [f"shark-{name}"]
 
 
-def test_plugins_of_other_projects_and_paths_outside_a_plugin_are_left_out(runtime, home, workspace, base):
+def test_plugins_of_other_projects_and_paths_outside_a_plugin_are_skipped(runtime, home, workspace, base):
     home.write("mine/skills/shark-mine/SKILL.md", "# Shark\n")
     home.write("theirs/skills/shark-theirs/SKILL.md", "# Shark\n")
     home.write("elsewhere/shark-outside/SKILL.md", "# Shark\n")
@@ -191,14 +191,14 @@ def test_plugins_of_other_projects_and_paths_outside_a_plugin_are_left_out(runti
 # --- configured paths -------------------------------------------------------------------------------------------------
 
 
-def opened(base: str, **variables: str) -> Runtime:
+def open_runtime(base: str, **variables: str) -> Runtime:
     return Runtime(f"{base}/workspace", environ={**environment(base), **variables})
 
 
 def test_paths_in_the_personal_settings_are_shared_by_all_clients(base, workspace, home, config):
     home.write("notes/shark.md", "# A shark\n")
     config.write("config.toml", '[related_context]\npaths = ["~/notes"]\n')
-    with opened(base) as runtime:
+    with open_runtime(base) as runtime:
         for client in (None, "codex"):
             assert names(ask(runtime, "shark", client=client)) == ["shark"]
 
@@ -207,14 +207,14 @@ def test_the_variable_overrides_the_file_and_takes_several_paths(base, workspace
     for name in ("one", "two", "three"):
         home.write(f"{name}/shark-{name}.md", "# A shark\n")
     config.write("config.toml", '[related_context]\npaths = ["~/three"]\n')
-    with opened(base, HILT_RELATED_CONTEXT_PATHS=f"{home.join('one')}:~/two") as runtime:
+    with open_runtime(base, HILT_RELATED_CONTEXT_PATHS=f"{home.join('one')}:~/two") as runtime:
         assert set(names(ask(runtime, "shark"))) == {"shark-one", "shark-two"}
 
 
 def test_a_project_cannot_configure_paths(base, workspace, home):
     home.write("private/shark.md", "# A shark\n")
     workspace.write(".hilt/config.toml", f'[related_context]\npaths = ["{home.join("private")}"]\n')
-    with opened(base) as runtime:
+    with open_runtime(base) as runtime:
         assert ask(runtime, "shark").data["results"] == []
 
 
@@ -225,10 +225,10 @@ def test_the_paths_of_jinn_are_the_default(base, workspace, home, config, variab
     home.write("own/shark-own.md", "# A shark\n")
     home.write(f"{folder}/jinn/config.json", json.dumps({"related_context": {"paths": ["~/notes"]}}))
     variables = {} if variable is None else {variable: home.join(folder)}
-    with opened(base, **variables) as runtime:
+    with open_runtime(base, **variables) as runtime:
         assert names(ask(runtime, "shark")) == ["shark-jinn"]
     config.write("config.toml", '[related_context]\npaths = ["~/own"]\n')
-    with opened(base, **variables) as runtime:
+    with open_runtime(base, **variables) as runtime:
         assert names(ask(runtime, "shark")) == ["shark-own"]
 
 
@@ -238,7 +238,7 @@ def test_the_paths_of_jinn_are_the_default(base, workspace, home, config, variab
 def test_a_broken_jinn_config_is_reported_and_ignored(base, workspace, home, contents):
     home.write(".claude/kb/shark.md", "# A shark\n")
     home.write(".config/jinn/config.json", contents)
-    with opened(base) as runtime:
+    with open_runtime(base) as runtime:
         result = ask(runtime, "shark", client="claude")
         assert names(result) == ["shark"]
         assert "jinn's config.json" in result.data["warnings"][0]
@@ -249,34 +249,34 @@ def test_unusable_paths_are_reported(base, workspace, home):
     home.write(".ssh/notes/shark.md", "# A shark\n")
     os.symlink(home.join(".ssh/notes"), home.join("innocent"))
     paths = "~/missing:~/file:~/.ssh/notes:~/innocent"
-    with opened(base, HILT_RELATED_CONTEXT_PATHS=paths) as runtime:
+    with open_runtime(base, HILT_RELATED_CONTEXT_PATHS=paths) as runtime:
         data = ask(runtime, "shark", client="claude").data
 
     assert data["results"] == []
     assert data["warnings"] == [
-        "skip configured related_context path '~/missing': no such folder",
-        "skip configured related_context path '~/file': not a folder",
-        "skip configured related_context path '~/.ssh/notes': sensitive path",
-        "skip configured related_context path '~/innocent': sensitive path",
+        "skipped '~/missing' in related_context.paths: no such folder",
+        "skipped '~/file' in related_context.paths: not a folder",
+        "skipped '~/.ssh/notes' in related_context.paths: sensitive path",
+        "skipped '~/innocent' in related_context.paths: sensitive path",
     ]
 
 
 def test_nested_folders_list_each_entry_once(base, workspace, home):
     home.write("notes/deep/shark.md", "# A shark\n")
-    with opened(base, HILT_RELATED_CONTEXT_PATHS="~/notes:~/notes/deep:~/notes/") as runtime:
+    with open_runtime(base, HILT_RELATED_CONTEXT_PATHS="~/notes:~/notes/deep:~/notes/") as runtime:
         assert names(ask(runtime, "shark")) == ["shark"]
 
 
-# --- following the files ----------------------------------------------------------------------------------------------
+# --- changes of files -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one process", "a process per call"])
 def test_the_index_follows_every_change_and_reads_only_changed_files(base, workspace, home, shared):
     runtimes: list[Runtime] = []
 
-    def asked(query: str) -> tuple[list[str], int]:
+    def search(query: str) -> tuple[list[str], int]:
         if not runtimes or not shared:
-            runtimes.append(opened(base))
+            runtimes.append(open_runtime(base))
         result = ask(runtimes[-1], query)
         if not shared:
             runtimes[-1].close()
@@ -288,29 +288,29 @@ def test_the_index_follows_every_change_and_reads_only_changed_files(base, works
         settle(home.join(f"{folder}/{name}.md"))
     settle(home.join(folder), home.join(".claude/kb"))
 
-    assert asked("aaaa") == (["a"], 3)
-    assert asked("aaaa") == (["a"], 0)
+    assert search("aaaa") == (["a"], 3)
+    assert search("aaaa") == (["a"], 0)
 
     home.write(f"{folder}/a.md", "# Notes on sharks\n")
     os.utime(home.join(f"{folder}/a.md"), ns=(11**17, 11**17))
-    assert asked("sharks") == (["a"], 1)
-    assert asked("aaaa") == ([], 0)
+    assert search("sharks") == (["a"], 1)
+    assert search("aaaa") == ([], 0)
 
     home.write(f"{folder}/d.md", "# Notes on whales\n")
     settle(home.join(f"{folder}/d.md"))
-    assert asked("whales") == (["d"], 1)
+    assert search("whales") == (["d"], 1)
 
     os.unlink(home.join(f"{folder}/d.md"))
-    assert asked("whales") == ([], 0)
+    assert search("whales") == ([], 0)
 
     shutil.rmtree(home.join(folder))
-    assert asked("sharks") == ([], 0)
+    assert search("sharks") == ([], 0)
     for runtime in runtimes:
         runtime.close()
 
 
 @pytest.mark.parametrize("place", ["home/.claude/kb/note.md", "workspace/.hilt/skills/note.md"])
-def test_a_change_of_the_same_size_right_after_an_answer_is_seen(runtime, base, place):
+def test_a_change_of_the_same_size_right_after_a_search_is_detected(runtime, base, place):
     for text in ("shark", "whale", "squid", "otter"):
         Folder(base).write(place, f"# About {text}\n")
 
@@ -355,14 +355,14 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
 """
 
 
-def test_processes_that_build_one_index_at_once_all_answer(base, workspace, home):
+def test_processes_that_build_one_index_at_once_all_return_results(base, workspace, home):
     for number in range(300):
         home.write(f".claude/kb/{number}.md", f"# Shark number {number}\n")
     command = [sys.executable, "-c", BUILD, base]
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(6)]
     for process in running:
-        _, faults = process.communicate("")
-        assert process.returncode == 0, faults
+        _, errors = process.communicate("")
+        assert process.returncode == 0, errors
 
     connection = sqlite3.connect(f"{base}/config/context-index-none.db")
     assert connection.execute("SELECT count(*) FROM entries").fetchone() == (300,)
@@ -384,7 +384,7 @@ def test_an_unwritable_index_is_stored_in_the_state_directory(base, workspace, h
     home.write(".claude/kb/note.md", "# Shark\n")
     # a folder in place of the index blocks it, even for root
     os.makedirs(config.join("context-index-none.db"))
-    with opened(base) as runtime:
+    with open_runtime(base) as runtime:
         assert names(ask(runtime, "shark")) == ["note"]
     assert os.path.isfile(f"{base}/state/cache/context-index-none.db")
 
@@ -461,7 +461,7 @@ def test_the_limit_is_clamped(runtime, home, limit, count):
     [{}, {"query": ""}, {"query": " \n"}, {"query": "x", "types": ["book"]}, {"query": "x", "client": "cursor"},
      {"query": "x", "types": "kb"}, {"query": 3}],
 )  # fmt: skip
-def test_wrong_arguments_are_refused(runtime, args):
+def test_invalid_arguments_are_rejected(runtime, args):
     result = runtime.call("related_context", **args)
 
     assert result.error.code == "invalid_args"
@@ -485,10 +485,10 @@ def test_every_answer_has_a_valid_view(runtime, home):
     assert view["type"] == "table"
 
 
-# --- bad input --------------------------------------------------------------------------------------------------------
+# --- hostile input ----------------------------------------------------------------------------------------------------
 
 
-def test_links_to_sensitive_files_and_to_files_that_are_no_entries_are_not_followed(runtime, home):
+def test_links_to_sensitive_files_and_to_other_files_are_not_followed(runtime, home):
     home.write(".ssh/id.md", "# shark key\n")
     home.write(".netrc", "# shark password\n")
     home.write("elsewhere/shark-linked.md", "# shark\n")
@@ -580,7 +580,7 @@ def test_a_cancelled_call_leaves_an_index_that_works(runtime, home):
     assert (len(result.data["results"]), result.data["index"]["entry_count"]) == (20, 600)
 
 
-def test_only_our_own_folders_are_written(runtime, home, workspace):
+def test_only_the_folders_of_hilt_are_written(runtime, home, workspace):
     home.write(".claude/kb/shark.md", "# Shark\n")
     workspace.write(".hilt/skills/shark/SKILL.md", "# Shark\n")
     before = home.tree(), workspace.tree()

@@ -20,15 +20,15 @@ def run(runtime, command, **args):
 
 
 def body(result):
-    """The output between the exit code and the classification."""
-    first, _, rest = result.text.partition("\n")
-    output, classification, _ = rest.rpartition("\n[classification: ")
+    """Return the output between the exit code and the classification."""
+    first, _, following = result.text.partition("\n")
+    output, classification, _ = following.rpartition("\n[classification: ")
     assert first.startswith("[exit: ")
     assert classification
     return output
 
 
-# --- the answer -------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------
 
 
 def test_the_result_is_the_exit_code_the_output_and_the_classification(runtime):
@@ -96,7 +96,7 @@ def test_the_command_has_an_empty_standard_input(runtime):
 
 
 @pytest.mark.parametrize("count", [20_000, 300_000], ids=["in memory", "on disk"])
-def test_long_output_shows_both_ends_and_a_file_holds_all_of_it(runtime, count):
+def test_long_output_shows_both_ends_and_a_file_contains_all_of_it(runtime, count):
     result = run(runtime, f"seq {count}")
 
     *lines, _, note = result.text.split("\n")
@@ -126,7 +126,7 @@ def test_too_much_output_ends_the_command(runtime):
     assert os.path.getsize(result.error.details["output_file"]) == 64 << 20
 
 
-def test_one_very_long_line_is_cut_like_others(runtime):
+def test_one_very_long_line_is_truncated_like_others(runtime):
     result = run(runtime, "head -c 300000 /dev/zero | tr '\\0' x")
 
     assert result.meta["truncation"]["total_bytes"] == 300_000
@@ -146,7 +146,7 @@ def test_a_timeout_returns_the_output_so_far(runtime):
     assert result.classification == "timeout"
 
 
-def test_a_timeout_of_a_silent_command_returns_only_the_notice(runtime):
+def test_a_timeout_without_output_returns_only_the_notice(runtime):
     result = run(runtime, "sleep 60", timeout=1)
 
     assert result.text.startswith("[exit: 124]\nCommand timed out after 1 seconds\n[classification: timeout — ")
@@ -159,7 +159,7 @@ def test_a_timeout_suggests_a_call_that_works(runtime):
     assert [fact for fact in ("1 s", "300 seconds", "run_in_background: true") if fact not in advice] == []
 
 
-def test_a_grandchild_that_holds_the_pipe_does_not_delay_the_answer(runtime):
+def test_a_grandchild_that_keeps_the_pipe_open_does_not_delay_the_result(runtime):
     began = time.monotonic()
     result = run(runtime, "(setsid sleep 300 &) ; echo started", timeout=60)
 
@@ -193,15 +193,15 @@ def test_a_cancelled_command_ends_at_once_with_its_children(runtime, workspace):
 
 def test_many_commands_run_at_once(runtime):
     with ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda number: body(run(runtime, f"sleep 0.2; echo {number}")), range(24)))
+        outputs = list(pool.map(lambda number: body(run(runtime, f"sleep 0.2; echo {number}")), range(24)))
 
-    assert answers == [str(number) for number in range(24)]
+    assert outputs == [str(number) for number in range(24)]
 
 
 # --- risk -------------------------------------------------------------------------------------------------------
 
 
-def test_a_dangerous_command_is_refused_with_the_reason(runtime, workspace):
+def test_a_dangerous_command_is_blocked_with_the_reason(runtime, workspace):
     workspace.write("kept.txt", "kept")
 
     result = run(runtime, "echo fine && rm kept.txt")
@@ -231,28 +231,28 @@ def test_force_runs_a_dangerous_command_in_the_sandbox(runtime, workspace, base)
 def test_a_dry_run_reports_the_risk_and_runs_nothing(runtime, workspace):
     result = run(runtime, "rm -rf /tmp/test; echo x > made.txt", dry_run=True)
 
-    first, risk, *rest = result.text.splitlines()
+    first, risk, *details = result.text.splitlines()
     assert first == "[dry-run] would execute: rm -rf /tmp/test; echo x > made.txt"
     assert risk.startswith("[risk: dangerous — ")
-    assert rest == ["[runs: rm, echo]", "[writes: made.txt]"]
+    assert details == ["[runs: rm, echo]", "[writes: made.txt]"]
     assert (result.ok, result.risk, result.classification) == (True, "dangerous", "success")
     assert workspace.tree() == {}
 
 
 @pytest.mark.parametrize("command", ["", "  \n\t"])
-def test_an_empty_command_is_refused(runtime, command):
+def test_an_empty_command_is_rejected(runtime, command):
     assert run(runtime, command).error.code == "invalid_args"
 
 
-def test_a_missing_command_is_refused(runtime):
+def test_a_missing_command_is_rejected(runtime):
     assert runtime.call("run_shell").error.code == "invalid_args"
 
 
-def test_a_command_with_nul_is_refused(runtime):
+def test_a_command_with_nul_is_rejected(runtime):
     assert run(runtime, "echo a\0b", force=True).error.code == "invalid_args"
 
 
-# --- surroundings -----------------------------------------------------------------------------------------------
+# --- environment ------------------------------------------------------------------------------------------------
 
 
 def test_a_command_runs_in_the_workspace_or_one_of_its_folders(runtime, workspace):
@@ -266,7 +266,7 @@ def test_a_command_runs_in_the_workspace_or_one_of_its_folders(runtime, workspac
     "cwd, code",
     [("..", "path_outside_workspace"), ("missing", "file_not_found"), ("file", "invalid_args"), ("/", None)],
 )
-def test_a_folder_outside_or_missing_is_refused(runtime, workspace, cwd, code):
+def test_a_working_directory_outside_or_missing_is_rejected(runtime, workspace, cwd, code):
     workspace.write("file")
 
     result = run(runtime, "pwd", cwd=cwd)
@@ -284,20 +284,20 @@ def test_the_environment_is_scrubbed(base):
     assert names <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
-def test_the_user_may_add_to_the_environment(base):
+def test_the_user_can_add_variables_to_the_environment(base):
     with temporary_runtime(base, flags={"shell.env": ["MY_VARIABLE", "ABSENT"]}) as (runtime, _):
         vars(runtime)["environ"].update(MY_VARIABLE="mine", OTHER="not")
 
         assert body(run(runtime, 'echo "$MY_VARIABLE$OTHER$ABSENT"')) == "mine"
 
 
-def test_a_command_can_have_a_terminal_of_its_own(runtime):
+def test_a_command_can_run_in_a_terminal(runtime):
     result = run(runtime, "test -t 0 && test -t 1 && stty size", tty=True)
 
     assert body(result) == "40 120"
 
 
-def test_the_workspace_is_writable_and_the_rest_is_not(runtime, workspace, base):
+def test_only_the_workspace_and_tmp_are_writable(runtime, workspace, base):
     result = run(runtime, f"echo in > made; echo out > {base}/out; echo out > ~/out; echo tmp > /tmp/t; cat /tmp/t")
 
     assert workspace.read("made") == "in\n"
@@ -307,7 +307,7 @@ def test_the_workspace_is_writable_and_the_rest_is_not(runtime, workspace, base)
     assert not os.path.exists("/tmp/t")
 
 
-def test_secrets_and_configuration_stay_out_of_reach(runtime, workspace):
+def test_secrets_are_unreadable_and_configuration_is_unwritable(runtime, workspace):
     workspace.write(".env", "KEY=secret")
     workspace.write("deep/er/.env.local", "KEY=secret")
     workspace.write(".git/config", "[core]\n")
@@ -324,7 +324,7 @@ CONNECT = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 8
 
 
 @pytest.mark.parametrize("command", [RESOLVE, CONNECT, f"{RESOLVE} 2>&1 | tail -1; exit 6"])
-def test_a_command_that_fails_without_network_is_advised_how_to_get_it(runtime, command):
+def test_a_command_that_fails_without_network_gets_advice(runtime, command):
     result = run(runtime, command)
 
     last = result.text.split("\n")[-1]
@@ -345,7 +345,7 @@ def test_the_network_advice_is_absent_when_the_sandbox_allows_the_network(base):
         assert "[network: " not in run(runtime, "echo Could not resolve host: a; exit 6").text
 
 
-def test_full_network_access_needs_the_user(runtime, base):
+def test_full_network_access_needs_approval(runtime, base):
     assert run(runtime, "true", network="full").error.code == "approval_required"
 
 
@@ -376,7 +376,7 @@ def test_a_background_server_answers_the_next_command_over_the_loopback_of_the_s
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_answers_at_once_and_is_read_later(runtime):
+def test_a_job_returns_at_once_and_its_output_is_read_later(runtime):
     started = run(runtime, "echo begun; sleep 0.1; echo done; exit 3", run_in_background=True)
     ended = runtime.call("job_output", task_id=started.data["task_id"])
 
@@ -384,7 +384,7 @@ def test_a_job_answers_at_once_and_is_read_later(runtime):
     assert ended.data == {"status": "failed", "exit_code": 3, "output": "begun\ndone\n"}
 
 
-def test_a_job_is_confined_too(runtime, workspace, base):
+def test_a_job_is_confined(runtime, workspace, base):
     started = run(runtime, f"echo x > {base}/out; echo y > inside", run_in_background=True)
     runtime.call("job_output", task_id=started.data["task_id"])
 
@@ -392,14 +392,14 @@ def test_a_job_is_confined_too(runtime, workspace, base):
     assert not os.path.exists(os.path.join(base, "out"))
 
 
-def test_a_dangerous_job_is_refused(runtime):
+def test_a_dangerous_job_is_blocked(runtime):
     assert run(runtime, "rm x", run_in_background=True).error.code == "command_blocked"
 
 
-# --- the words of j-cli -------------------------------------------------------------------------------------------
+# --- the dialect of j-cli -----------------------------------------------------------------------------------------
 
 
-def test_bash_of_jcli(runtime):
+def test_the_bash_tool_of_jcli(runtime):
     short = runtime.call("Bash", command="echo hi")
     long = runtime.call("Bash", command="true", timeout=900)
 
@@ -409,7 +409,7 @@ def test_bash_of_jcli(runtime):
     assert long.meta["notes"] == ["timeout 900 was changed to 600, its maximum"]
 
 
-def test_a_task_of_jcli(runtime):
+def test_the_task_output_tool_of_jcli(runtime):
     started = runtime.call("Bash", command="echo built", run_in_background=True)
     ended = runtime.call("TaskOutput", task_id=started.data["task_id"], block=True, timeout=60_000)
 
@@ -423,7 +423,7 @@ def test_a_timed_out_command_can_clean_up_inside_the_sandbox(runtime):
     assert result.classification == "timeout"
 
 
-def test_a_caller_with_progress_gets_the_last_line_while_the_command_runs(runtime, workspace):
+def test_the_last_line_is_reported_as_progress_while_the_command_runs(runtime, workspace):
     messages: list[str] = []
     ended = threading.Event()
     results: list[Result] = []

@@ -25,7 +25,7 @@ def search_data(runtime, pattern, **args):
     return search(runtime, pattern, format="json", **args).data
 
 
-def places(runtime, pattern, **args):
+def locations(runtime, pattern, **args):
     return [
         f"{item['file']}:{item['line']}:{item['column']}" for item in search_data(runtime, pattern, **args)["results"]
     ]
@@ -70,9 +70,9 @@ def project(workspace):
 def test_the_examples_of_the_reference_run_as_printed(project, environ, request_text, expected):
     command = [sys.executable, "-m", "hilt", "--workspace", project.path]
 
-    done = subprocess.run(command, input=request_text, env=environ, capture_output=True, text=True)
+    process = subprocess.run(command, input=request_text, env=environ, capture_output=True, text=True)
 
-    reply = json.loads(done.stdout)
+    reply = json.loads(process.stdout)
     assert reply["ok"]
     assert (reply["result"] if isinstance(expected, str) else json.loads(reply["result"])) == expected
     assert reply["visualization"]["type"] == "file-list"
@@ -86,9 +86,9 @@ def test_matches_are_sorted_by_path_and_line_with_columns_in_characters(either, 
     workspace.write("a/z.txt", "x")
     workspace.write("a-b.txt", "\tx")
 
-    assert places(either, "x") == ["a-b.txt:1:2", "a/z.txt:1:1", "b.txt:1:5", "b.txt:2:1"]
-    assert places(either, "x", path="a") == ["a/z.txt:1:1"]
-    assert places(either, "x", path="b.txt") == ["b.txt:1:5", "b.txt:2:1"]
+    assert locations(either, "x") == ["a-b.txt:1:2", "a/z.txt:1:1", "b.txt:1:5", "b.txt:2:1"]
+    assert locations(either, "x", path="a") == ["a/z.txt:1:1"]
+    assert locations(either, "x", path="b.txt") == ["b.txt:1:5", "b.txt:2:1"]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_matches_are_sorted_by_path_and_line_with_columns_in_characters(either, 
         ({"path": "lib/util.py", "include": "*.go"}, ["lib/util.py"]),
     ],
 )
-def test_include_and_type_choose_the_files(either, project, args, expected):
+def test_include_and_type_select_the_files(either, project, args, expected):
     assert sorted({item["file"] for item in search_data(either, "[a-z]", **args)["results"]}) == expected
 
 
@@ -136,12 +136,12 @@ def test_context_lines_surround_each_match(either, workspace):
 def test_literal_and_case_options(either, workspace):
     workspace.write("a.txt", "a.b\naxb\nA.B\n")
 
-    assert places(either, "a.b", literal=True) == ["a.txt:1:1"]
-    assert places(either, "a.b", literal=True, case_insensitive=True) == ["a.txt:1:1", "a.txt:3:1"]
-    assert places(either, "a.b") == ["a.txt:1:1", "a.txt:2:1"]
+    assert locations(either, "a.b", literal=True) == ["a.txt:1:1"]
+    assert locations(either, "a.b", literal=True, case_insensitive=True) == ["a.txt:1:1", "a.txt:3:1"]
+    assert locations(either, "a.b") == ["a.txt:1:1", "a.txt:2:1"]
 
 
-def test_a_match_may_run_over_lines(either, workspace):
+def test_a_match_may_span_lines(either, workspace):
     workspace.write("a.txt", "one\ntwo\nthree\none\ntwo\n")
 
     assert search_data(either, "one\\ntwo", multiline=True)["results"] == [
@@ -156,7 +156,7 @@ def test_crlf_line_endings_are_recognised(either, workspace):
     workspace.write("a.txt", "one\r\ntwo\r\n")
 
     assert search_data(either, "one$")["results"] == [{"file": "a.txt", "line": 1, "column": 1, "text": "one"}]
-    assert places(either, "\\r$") == ["a.txt:1:4", "a.txt:2:4"]
+    assert locations(either, "\\r$") == ["a.txt:1:4", "a.txt:2:4"]
 
 
 def test_utf16_files_and_files_with_a_byte_order_mark_are_searched_as_text(either, workspace):
@@ -164,11 +164,11 @@ def test_utf16_files_and_files_with_a_byte_order_mark_are_searched_as_text(eithe
     workspace.write("marked.txt", b"\xef\xbb\xbfx\n")
     workspace.write("latin.txt", b"caf\xe9 x\n")
 
-    assert places(either, "x") == ["latin.txt:1:6", "marked.txt:1:1", "wide.txt:1:7"]
+    assert locations(either, "x") == ["latin.txt:1:6", "marked.txt:1:1", "wide.txt:1:7"]
     assert search_data(either, "x", path="latin.txt")["results"][0]["text"] == "caf\ufffd x"
 
 
-def test_long_lines_are_cut_around_the_match(either, workspace):
+def test_long_lines_are_truncated_around_the_match(either, workspace):
     workspace.write("a.txt", "<" + "-" * 1000 + "x" + "-" * 1000 + ">\n")
 
     (item,) = search_data(either, "x")["results"]
@@ -183,7 +183,7 @@ def test_long_lines_are_cut_around_the_match(either, workspace):
 # --- skipped files -----------------------------------------------------------------------------------------------
 
 
-def test_excluded_hidden_binary_and_sensitive_files_are_left_out(either, workspace):
+def test_excluded_hidden_binary_and_sensitive_files_are_skipped(either, workspace):
     for folder in (".git", "node_modules", "vendor", "__pycache__", ".cache", "dist", "build", "a/vendor", ".ssh"):
         workspace.write(f"{folder}/f.txt", "needle\n")
     for path in (".env", ".env.local", ".hidden", "sub/.ENV", "sub/.env.example", "dist.txt", "sub/build"):
@@ -192,11 +192,11 @@ def test_excluded_hidden_binary_and_sensitive_files_are_left_out(either, workspa
     os.symlink("../.env", workspace.join("sub/link"))
     os.link(workspace.join(".hidden"), workspace.join("seen"))
 
-    assert places(either, "needle") == ["dist.txt:1:1", "seen:1:1", "sub/build:1:1"]
+    assert locations(either, "needle") == ["dist.txt:1:1", "seen:1:1", "sub/build:1:1"]
     everything = {"hidden": True, "no_ignore": True}
     expected = [".hidden:1:1", "dist.txt:1:1", "seen:1:1", "sub/.env.example:1:1", "sub/build:1:1"]
-    assert places(either, "needle", **everything) == expected
-    assert places(either, "needle", include=".env*") == ["sub/.env.example:1:1"]
+    assert locations(either, "needle", **everything) == expected
+    assert locations(either, "needle", include=".env*") == ["sub/.env.example:1:1"]
     result = search(either, "needle", format="filenames", **everything)
     assert result.text == "\n".join(place.replace(":1:1", ":1") for place in expected)
     for context in (0, 5):
@@ -224,13 +224,13 @@ def test_names_that_the_user_made_sensitive_are_skipped_in_any_case_and_spelling
         for path in ("a.KEY", "own/secret/x.txt", "other/secret/x.txt", "file", "FILE/x", "own/x"):
             workspace.write(path, "needle\n")
 
-        assert places(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
-        assert places(own, "needle", path="own") == ["own/x:1:1"]
+        assert locations(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
+        assert locations(own, "needle", path="own") == ["own/x:1:1"]
         with without_ripgrep(base):
-            assert places(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
+            assert locations(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
 
 
-def test_ignored_files_are_skipped_and_mentioned_when_little_is_found(either, workspace):
+def test_ignored_files_are_skipped_and_mentioned_when_there_are_few_matches(either, workspace):
     workspace.write(".gitignore", "*.log\nout/\n")
     for path in ("a.txt", "b.log", "out/c.txt"):
         workspace.write(path, "needle\n")
@@ -239,9 +239,9 @@ def test_ignored_files_are_skipped_and_mentioned_when_little_is_found(either, wo
     assert (data["total_count"], data["ignored_files"]) == (1, 2)
     note = search(either, "nothing").text
     assert [fact for fact in ("No matches", "2 files", "no_ignore: true") if fact not in note] == []
-    assert places(either, "needle", no_ignore=True) == ["a.txt:1:1", "b.log:1:1", "out/c.txt:1:1"]
+    assert locations(either, "needle", no_ignore=True) == ["a.txt:1:1", "b.log:1:1", "out/c.txt:1:1"]
     # a glob that matches it does not include it
-    assert places(either, "needle", include="*.log") == []
+    assert locations(either, "needle", include="*.log") == []
 
 
 def test_a_named_binary_file_is_reported(either, workspace):
@@ -270,17 +270,17 @@ def test_pages_cover_every_match_once(either, workspace):
     for name in "abc":
         workspace.write(name, "x\n" * 7)
     arguments = {"pattern": "x", "max_matches": 4, "format": "json"}
-    seen = []
+    matches = []
     while True:
         result = either.call("search_files", **arguments)
-        seen += [(item["file"], item["line"]) for item in result.data["results"]]
+        matches += [(item["file"], item["line"]) for item in result.data["results"]]
         assert result.data["total_count"] == 21
         if "next" not in result.data:
             break
         assert result.data["truncated"]
         arguments = result.data["next"]["args"]
 
-    assert seen == [(name, line) for name in "abc" for line in range(1, 8)]
+    assert matches == [(name, line) for name in "abc" for line in range(1, 8)]
     assert not result.data["truncated"]
 
 
@@ -295,7 +295,7 @@ def test_pages_stop_at_the_largest_offset(runtime, workspace):
     assert search_data(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
 
 
-def test_text_shows_every_counted_match_and_names_the_next_call(runtime, workspace):
+def test_text_lists_every_counted_match_and_the_next_call(runtime, workspace):
     workspace.write("a.txt", ("y" * 180 + "x\n") * 600)
 
     lines = search(runtime, "x").text.split("\n")
@@ -313,7 +313,7 @@ def test_limits_beyond_the_maximum_are_clamped_with_a_note(runtime, workspace):
     assert len(result.meta["notes"]) == 2
 
 
-def test_200_000_matches_are_counted_and_few_of_them_held_in_memory(runtime, workspace):
+def test_200_000_matches_are_counted_and_the_first_returned(runtime, workspace):
     for number in range(4):
         workspace.write(f"{number}.txt", "match\n" * 50_000)
 
@@ -354,7 +354,7 @@ def test_a_line_with_millions_of_matches_affects_no_other_file(runtime, workspac
     assert error.code == "resource_limit"
 
 
-# --- bad input ---------------------------------------------------------------------------------------------------
+# --- invalid input -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_a_line_with_millions_of_matches_affects_no_other_file(runtime, workspac
         ({"pattern": "x", "max_match": 1}, "invalid_args", "max_match"),
     ],
 )
-def test_an_invalid_search_is_refused_at_once(runtime, workspace, args, code, message):
+def test_an_invalid_search_is_rejected_at_once(runtime, workspace, args, code, message):
     workspace.write("a.txt", "x\n")
 
     error = runtime.call("search_files", **args).error
@@ -395,7 +395,7 @@ def test_a_pattern_that_is_too_long_gets_no_advice_to_use_literal(runtime):
     assert error.suggestion == "Search for a part of it."
 
 
-def test_an_invalid_expression_suggests_literal_and_names_the_position(runtime):
+def test_an_invalid_expression_suggests_literal_and_reports_the_position(runtime):
     error = runtime.call("search_files", pattern="x[").error
 
     assert error is not None
@@ -415,7 +415,7 @@ NAMES: list[str | bytes] = [
 ]
 
 
-def test_odd_file_names_are_shown_and_found(either, workspace):
+def test_unusual_file_names_are_found_and_escaped(either, workspace):
     for name in NAMES:
         with open(os.path.join(os.fsencode(workspace.path), os.fsencode(name)), "w") as file:
             file.write("needle\n")
@@ -435,7 +435,7 @@ def test_link_loops_and_unreadable_folders_are_skipped(either, workspace):
     os.chmod(workspace.join("closed"), 0)
     try:
         readable = os.access(workspace.join("closed"), os.R_OK)
-        assert places(either, "needle") == ["a/x.txt:1:1", *(["closed/x.txt:1:1"] if readable else [])]
+        assert locations(either, "needle") == ["a/x.txt:1:1", *(["closed/x.txt:1:1"] if readable else [])]
     finally:
         os.chmod(workspace.join("closed"), 0o755)
 
@@ -507,7 +507,7 @@ def children(word: str) -> list[str]:
     return commands
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_cancelled_search_ends_its_process(runtime, workspace, base):
     workspace.write("a.txt", "a" * 5000 + "!\n")
     answered = threading.Event()
@@ -554,7 +554,7 @@ def test_a_broken_ripgrep_is_replaced_by_the_fallback(runtime, project, base, pr
     assert result.meta["backend"] == "python"
 
 
-def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, environ):
+def test_the_doctor_reports_a_missing_or_broken_program(base, workspace, environ):
     def finding(folder):
         env = {**environ, "PYTHONPATH": folder} if folder else environ
         command = [sys.executable, "-m", "hilt", "doctor", "--json", "--workspace", workspace.path]
@@ -574,7 +574,7 @@ def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, e
 def test_syntax_that_needs_ripgrep_is_reported_without_it(runtime, workspace, base):
     workspace.write("a.txt", "é\n")
 
-    assert places(runtime, "\\p{L}") == ["a.txt:1:1"]
+    assert locations(runtime, "\\p{L}") == ["a.txt:1:1"]
     with without_ripgrep(base):
         error = runtime.call("search_files", pattern="\\p{L}").error
 
@@ -589,4 +589,4 @@ def test_the_users_ripgrep_configuration_is_ignored(runtime, workspace, base, mo
         file.write("--invert-match\n--max-count=0\n")
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", os.path.join(base, "ripgreprc"))
 
-    assert places(runtime, "needle") == ["a.txt:1:1"]
+    assert locations(runtime, "needle") == ["a.txt:1:1"]

@@ -46,9 +46,9 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
     before = project.tree()
     command = [sys.executable, "-m", "hilt", "--workspace", project.path]
 
-    done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
+    process = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
 
-    reply = json.loads(done.stdout)
+    reply = json.loads(process.stdout)
     assert reply["result"].startswith("--- a/lib/util.go\n+++ b/lib/util.go\n")
     assert reply["result"].endswith(
         "[dry-run: would replace 3 matches in 2 files: lib/util.go: 1 (line 1), main.go: 2 (lines 3, 5)]"
@@ -125,7 +125,7 @@ def test_anchors_of_the_whole_text_and_plain_text(either, workspace):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "cp1252", "cp932", "utf-32"])
-def test_bytes_outside_the_matches_stay_in_every_encoding(either, workspace, encoding):
+def test_bytes_outside_the_matches_are_preserved_in_every_encoding(either, workspace, encoding):
     text = "日本語 foo テスト\r\nもう一つの行です foo\n" if encoding == "cp932" else "übel foo élan\r\nweiß foo\n"
     mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
     workspace.write("a.txt", mark + text.encode(encoding))
@@ -136,7 +136,7 @@ def test_bytes_outside_the_matches_stay_in_every_encoding(either, workspace, enc
     assert workspace.bytes("a.txt") == mark + new.encode(encoding)
 
 
-def test_invalid_bytes_stay(either, workspace):
+def test_invalid_bytes_are_preserved(either, workspace):
     workspace.write("a.txt", "ééééé".encode() + b"\xff foo \xfe\n")
 
     replace(either, "foo", "bar", "a.txt")
@@ -144,7 +144,7 @@ def test_invalid_bytes_stay(either, workspace):
     assert workspace.bytes("a.txt") == "ééééé".encode() + b"\xff bar \xfe\n"
 
 
-def test_a_character_the_file_cannot_hold_changes_no_file(runtime, workspace):
+def test_a_character_the_encoding_cannot_represent_changes_no_file(runtime, workspace):
     workspace.write("a.txt", "foo\n")
     workspace.write("b.txt", "été foo naïveté\n".encode("cp1252"))
 
@@ -198,7 +198,7 @@ def test_git_applies_the_diff_of_any_change(tmp_path_factory, text, pattern, rep
     assert (base / "a.txt").read_bytes() == after
 
 
-# --- which files -------------------------------------------------------------------------------------------------
+# --- targets -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_at_most_50_files_are_changed_at_once(runtime, workspace):
         ({"pattern": "ab"}, ""),
     ],
 )
-def test_no_match_for_a_newline_names_the_pattern_for_crlf_files(either, workspace, args, newline):
+def test_no_match_for_a_newline_suggests_the_pattern_for_crlf_files(either, workspace, args, newline):
     workspace.write("crlf.txt", "a\r\nb\r\n")
     workspace.write("lf.txt", "x\ny\n")
 
@@ -302,7 +302,7 @@ def test_when_one_file_cannot_be_written_no_file_is_changed(runtime, workspace):
     try:
         result = runtime.call("search_replace", pattern="x", replacement="y", files="*.txt")
         if result.ok:
-            pytest.skip("nothing is unwritable for this user here")
+            pytest.skip("this user can write every file")
         assert workspace.read("a.txt") == workspace.read("b.txt") == "x\n"
     finally:
         if os.geteuid() == 0:
@@ -322,7 +322,7 @@ def test_a_file_changed_since_the_session_read_it_is_not_touched(runtime, worksp
     assert workspace.read("a.txt") == "x\n"
 
 
-# --- nothing to do, and bad input --------------------------------------------------------------------------------
+# --- no changes, and invalid input -------------------------------------------------------------------------------
 
 
 def test_no_match_changes_nothing_and_says_so(runtime, project):
@@ -363,7 +363,7 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
         ({"pattern": "a", "replacement": "x" * 60_000, "files": "many.txt"}, "file_too_large", "50 MB"),
     ],
 )
-def test_invalid_requests_are_refused_and_change_nothing(runtime, workspace, args, code, message):
+def test_invalid_requests_are_rejected_and_change_nothing(runtime, workspace, args, code, message):
     workspace.write("a.txt", "ab\n")
     workspace.write("many.txt", "a" * 1000 + "\n")
     workspace.write(".hilt/x", "a\n")

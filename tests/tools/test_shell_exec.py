@@ -27,7 +27,7 @@ def test_the_result_is_both_streams_and_the_exit_code(runtime, workspace):
     assert result.view["type"] == "shell-output"
 
 
-def test_a_program_without_network_is_advised_how_to_get_it(runtime, workspace):
+def test_a_program_that_fails_without_network_gets_advice(runtime, workspace):
     workspace.write("reach.py", "import socket\nsocket.getaddrinfo('example.com', 80)\n")
 
     result = execute(runtime, "python3", "reach.py")
@@ -37,9 +37,9 @@ def test_a_program_without_network_is_advised_how_to_get_it(runtime, workspace):
 
 
 def test_nothing_is_expanded_or_interpreted(runtime, workspace):
-    word = "$HOME `id` $(id) *; touch made > x"
+    argument = "$HOME `id` $(id) *; touch made > x"
 
-    assert execute(runtime, "echo", word, "*").data["stdout"] == f"{word} *\n"
+    assert execute(runtime, "echo", argument, "*").data["stdout"] == f"{argument} *\n"
     assert workspace.tree() == {}
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_expanded_or_interpreted(runtime, workspace):
         ["sort", "--compress-program=id", "a.txt"],
     ],
 )
-def test_a_program_that_is_not_allowed_is_refused_even_with_force(runtime, workspace, argv):
+def test_a_program_that_is_not_allowed_is_blocked_even_with_force(runtime, workspace, argv):
     for force in (False, True):
         result = execute(runtime, *argv, force=force)
         assert result.error.code == "command_blocked"
@@ -98,7 +98,7 @@ def test_a_relative_folder_on_path_is_not_searched(base, monkeypatch):
     assert output == "ls\n"
 
 
-def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
+def test_output_is_truncated_by_bytes_and_marked(runtime, workspace):
     workspace.write("big.txt", "é" * 60_000)
 
     result = execute(runtime, "cat", "big.txt")
@@ -107,7 +107,7 @@ def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
     assert result.data["stdout"] == "é" * 51_200
 
 
-def test_standard_error_is_cut_at_half_the_limit(runtime):
+def test_standard_error_is_truncated_at_half_the_limit(runtime):
     result = execute(runtime, "python3", "-c", "import sys; sys.stderr.write('x' * 60000)")
 
     assert (len(result.data["stderr"]), result.data["truncated"]) == (50 * 1024, True)
@@ -136,7 +136,7 @@ def test_a_program_is_confined(runtime, workspace, base):
 
 
 @pytest.mark.parametrize("argv", [[], "git status", ["git", 1], None])
-def test_invalid_arguments_of_a_program_are_refused(runtime, argv):
+def test_an_invalid_argv_is_rejected(runtime, argv):
     assert runtime.call("shell_exec", argv=argv).error.code == "invalid_args"
 
 
@@ -148,7 +148,7 @@ def test_success_and_failure_are_in_the_trail(runtime):
     assert [row.entry.outcome for row in rows] == ["ok", "command_blocked"]
 
 
-def test_shell_exec_of_agentos(runtime, workspace):
+def test_the_agentos_tool_has_the_same_result(runtime, workspace):
     workspace.write("my-project/a.txt")
 
     result = runtime.call("tool::shell_exec", argv=["ls", "-1"], cwd="my-project", timeout=5000.0)

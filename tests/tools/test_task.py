@@ -19,7 +19,7 @@ def task(runtime: Runtime, action: str, **args: Any) -> Any:
     return result.data
 
 
-def refused(result: Result) -> tuple[str, str]:
+def error_of(result: Result) -> tuple[str, str]:
     assert result.error is not None
     return result.error.code, result.error.message
 
@@ -107,7 +107,7 @@ def test_an_id_may_be_a_string(runtime, id):
         ({"action": "get", "taskId": -1}, "invalid_args", "taskId"),
         ({"action": "get", "taskId": 1.5}, "invalid_args", "taskId"),
         ({"action": "update", "status": "completed"}, "invalid_args", "taskId"),
-        ({"action": "update", "taskId": 1}, "invalid_args", "nothing to change"),
+        ({"action": "update", "taskId": 1}, "invalid_args", "changes nothing"),
         ({"action": "update", "taskId": 1, "title": ""}, "invalid_args", "title is empty"),
         ({"action": "update", "taskId": 1, "status": "cancelled"}, "invalid_args", "must be one of"),
         ({"action": "update", "taskId": 1, "blockedBy": [1]}, "invalid_args", "the cycle 1 → 1"),
@@ -115,13 +115,13 @@ def test_an_id_may_be_a_string(runtime, id):
         ({"action": "update", "taskId": 9, "status": "completed"}, "not_found", "no task 9"),
     ],
 )
-def test_invalid_arguments_are_refused_and_change_nothing(runtime, args, code, fact):
+def test_invalid_arguments_are_rejected_and_change_nothing(runtime, args, code, fact):
     task(runtime, "create", title="a")
     before = task(runtime, "list")
 
     result = runtime.call("task", **args)
 
-    assert (refused(result)[0], fact in refused(result)[1]) == (code, True), refused(result)
+    assert (error_of(result)[0], fact in error_of(result)[1]) == (code, True), error_of(result)
     assert task(runtime, "list") == before
     assert task(runtime, "create", title="next")["task"]["id"] == 2
 
@@ -164,7 +164,7 @@ def test_a_claim_without_an_owner_is_made_by_the_session(runtime):
     second = runtime.request(Call("task", claim, session="second"))
 
     assert first.data["task"]["owner"] == ("first " + "x" * 200)[:100]
-    assert refused(second)[0] == "busy"
+    assert error_of(second)[0] == "busy"
 
 
 def test_a_long_list_is_paged(runtime):
@@ -200,11 +200,11 @@ def test_the_view_is_a_table(runtime):
     task(runtime, "create", title="b", blockedBy=[1])
 
     listed = runtime.call("task", action="list").view
-    done = runtime.call("task", action="update", taskId=1, status="completed").view
+    completed = runtime.call("task", action="update", taskId=1, status="completed").view
 
     assert listed["rows"][1] == {"id": 2, "status": "pending", "owner": "", "blocked": "1", "title": "b"}
     assert (listed["type"], listed["totalRows"]) == ("table", 2)
-    assert [(row["id"], row["status"]) for row in done["rows"]] == [(1, "completed"), (2, "ready")]
+    assert [(row["id"], row["status"]) for row in completed["rows"]] == [(1, "completed"), (2, "ready")]
     assert foreign_views.validate(listed) == listed
 
 
@@ -220,5 +220,5 @@ def test_tasks_work_in_every_mode_and_with_a_rule_file(base, workspace, mode):
 def test_a_rule_may_deny_the_tool_by_either_name(base, workspace, name):
     workspace.write(".hilt/permissions.yaml", f"deny: [{name}]\n")
     with Runtime(workspace.path, environ=environment(base)) as runtime:
-        assert refused(runtime.call("task", action="list"))[0] == "denied"
-        assert refused(runtime.call("Task", action="list"))[0] == "denied"
+        assert error_of(runtime.call("task", action="list"))[0] == "denied"
+        assert error_of(runtime.call("Task", action="list"))[0] == "denied"

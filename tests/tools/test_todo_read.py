@@ -12,7 +12,7 @@ def test_a_session_without_todos_has_an_empty_list(runtime):
     assert (result.data, result.view) == ({"todos": []}, {"type": "todo-list", "items": []})
 
 
-def test_arguments_are_refused(runtime):
+def test_arguments_are_rejected(runtime):
     assert runtime.call("todo_read", id=1).error.code == "invalid_args"
 
 

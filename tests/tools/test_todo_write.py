@@ -41,7 +41,7 @@ def test_a_list_is_replaced_and_read_again(runtime, base, workspace):
     assert write(runtime) == []
 
 
-def test_a_merge_updates_by_id_keeps_missing_fields_and_order_and_appends(runtime):
+def test_a_merge_updates_by_id_keeps_omitted_fields_and_order_and_appends(runtime):
     write(runtime, ONE, TWO)
 
     merged = write(
@@ -95,7 +95,7 @@ def test_a_todo_without_an_id_gets_the_next_free_number(runtime):
         ([{"content": "x" * 1000}] * 70, "65536"),
     ],
 )
-def test_invalid_arguments_are_refused_and_change_nothing(runtime, todos, fact):
+def test_invalid_arguments_are_rejected_and_change_nothing(runtime, todos, fact):
     write(runtime, ONE, TWO)
 
     result = runtime.call("todo_write", todos=todos, merge=True)

@@ -16,17 +16,17 @@ def code(result):
     return result.error.code
 
 
-def test_the_named_tool_answers(runtime, workspace):
+def test_the_named_tool_runs(runtime, workspace):
     written = runtime.call("tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n"})
     direct = runtime.call("write_file", path="a.txt", content="hi\n", dry_run=True)
 
     assert written.text == "wrote 3 bytes to a.txt"
     assert written.meta["undo"]
     assert workspace.tree() == {"a.txt": "hi\n"}
-    through = runtime.call(
+    wrapped = runtime.call(
         "tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n", "dry_run": True}
     )
-    assert (through.text, through.view) == (direct.text, direct.view)
+    assert (wrapped.text, wrapped.view) == (direct.text, direct.view)
 
 
 def test_a_tool_without_arguments_needs_none(runtime):
@@ -41,12 +41,12 @@ def test_arguments_may_be_a_json_string(runtime, workspace):
 
 
 @pytest.mark.parametrize("name", ["Read", "tool::file_read"])
-def test_dialect_names_answer_in_their_own_format(runtime, workspace, name):
+def test_dialect_names_return_results_in_their_own_format(runtime, workspace, name):
     workspace.write("a", "x\n")
 
-    through = runtime.call("tool_call", name=name, arguments={"path": "a"})
+    wrapped = runtime.call("tool_call", name=name, arguments={"path": "a"})
 
-    assert (through.text, through.data) == (runtime.call(name, path="a").text, runtime.call(name, path="a").data)
+    assert (wrapped.text, wrapped.data) == (runtime.call(name, path="a").text, runtime.call(name, path="a").data)
 
 
 def test_the_dialect_of_the_call_applies(runtime, workspace):
@@ -56,7 +56,7 @@ def test_the_dialect_of_the_call_applies(runtime, workspace):
     assert runtime.request(call).ok
 
 
-# --- refusals -----------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------------
 
 
 def test_tool_call_does_not_call_itself(runtime):
@@ -102,7 +102,7 @@ def test_an_unknown_tool_suggests_the_nearest_name(runtime):
     "flags",
     [{"mode": "plan"}, {"disabledTools": ["Write"]}, {"disabledTools": ["tool_call"]}, {"tools.only": ["read_file"]}],
 )
-def test_hidden_tools_are_refused(base, flags):
+def test_hidden_tools_are_denied(base, flags):
     with temporary_runtime(base, flags=flags) as (runtime, workspace):
         result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
 
@@ -133,9 +133,9 @@ def test_allowing_the_wrapper_allows_no_tool_that_asks(base):
     rules = Folder(environment(base)["HILT_CONFIG_DIR"])
     rules.write("permissions.yaml", json.dumps({"permissions": {"allow": ["tool_call"]}}))
     with temporary_runtime(base) as (runtime, _):
-        asked = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
+        result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
 
-    assert code(asked) == "approval_required"
+    assert code(result) == "approval_required"
 
 
 def test_an_approval_covers_the_real_call_with_or_without_the_wrapper(base):
@@ -146,19 +146,19 @@ def test_an_approval_covers_the_real_call_with_or_without_the_wrapper(base):
 
     with temporary_runtime(base, tools=[launch]) as (runtime, _):
         wrapped = {"name": "launch", "arguments": {"target": "it"}}
-        asked = runtime.call("tool_call", **wrapped).error
-        assert asked is not None
-        id = str(asked.details["approval"])
+        error = runtime.call("tool_call", **wrapped).error
+        assert error is not None
+        id = str(error.details["approval"])
         approvals = runtime.authority.approvals()
-        waiting = approvals.find(id)
+        pending = approvals.find(id)
         approvals.answer(id, approved=True, reason="", by="test")
         other = runtime.request(Call("tool_call", {"name": "launch", "arguments": {"target": "x"}}, approval=id))
-        done = runtime.request(Call("tool_call", wrapped, approval=id))
+        allowed = runtime.request(Call("tool_call", wrapped, approval=id))
         again = runtime.request(Call("launch", {"target": "it"}, approval=id))
 
-    assert (waiting.asked.tool, waiting.asked.arguments) == ("launch", {"target": "it"})
+    assert (pending.asked.tool, pending.asked.arguments) == ("launch", {"target": "it"})
     assert not other.ok
-    assert done.text == "launched it"
+    assert allowed.text == "launched it"
     assert not again.ok
 
 
@@ -173,10 +173,10 @@ def test_the_trail_records_the_named_tool(runtime):
 
 
 def test_explain_covers_the_named_tool(runtime):
-    explained = runtime.explain(Call("tool_call", {"name": "write_file", "arguments": {"path": "a", "content": "x"}}))
+    explanation = runtime.explain(Call("tool_call", {"name": "write_file", "arguments": {"path": "a", "content": "x"}}))
 
-    assert explained.prepared.tool.name == "write_file"
-    assert [touch.effect for touch in explained.prepared.touches] == ["write"]
+    assert explanation.prepared.tool.name == "write_file"
+    assert [touch.effect for touch in explanation.prepared.touches] == ["write"]
 
 
 def test_calls_on_one_file_wait_for_each_other_with_or_without_the_wrapper(base):

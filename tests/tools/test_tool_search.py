@@ -46,7 +46,7 @@ def test_the_result_has_everything_a_call_needs(runtime):
     data = runtime.call("tool_search", query="stat_file", limit=1).data
 
     assert data["count"] == 1
-    assert data["searched"] == len(set(catalog.built_in_names()) - FINDERS - {"computer"})  # there is no display
+    assert data["searched"] == len(set(catalog.built_in_names()) - FINDERS - {"computer"})  # without a display
     (tool,) = data["tools"]
     assert tool["name"] == "stat_file"
     assert tool["description"].startswith("Return a file's type")
@@ -80,12 +80,12 @@ def test_no_match_is_not_an_error(runtime):
 @pytest.mark.parametrize(
     "query", ["the of and", "???", '"; DROP TABLE texts; --', "a\0b", "NEAR(a b)", "тест", "日本", "x" * 100_000]
 )
-def test_odd_queries_are_answered(runtime, query):
+def test_unusual_queries_are_not_an_error(runtime, query):
     assert runtime.call("tool_search", query=query).ok
 
 
 @pytest.mark.parametrize("query", ["", "  \n"])
-def test_an_empty_query_is_refused(runtime, query):
+def test_an_empty_query_is_rejected(runtime, query):
     assert runtime.call("tool_search", query=query).error.code == "invalid_args"
 
 
@@ -100,7 +100,7 @@ def test_dialect_names_are_accepted(runtime):
     assert search_names(runtime, "select:Read,tool::file_write") == ["read_file", "write_file"]
 
 
-def test_an_unknown_name_is_reported_beside_the_others(runtime):
+def test_an_unknown_name_is_reported_with_the_results_of_the_others(runtime):
     data = runtime.call("tool_search", query="select:read_file,wrte_file,zzzzzz").data
 
     assert [tool["name"] for tool in data["tools"]] == ["read_file"]
@@ -115,7 +115,7 @@ def test_only_unknown_names_are_an_error_with_suggestions(runtime):
 
 
 @pytest.mark.parametrize("query", ["select:", "select:,,", "select:" + ",".join(f"t{n}" for n in range(51))])
-def test_too_few_and_too_many_names_are_refused(runtime, query):
+def test_too_few_and_too_many_names_are_rejected(runtime, query):
     assert not runtime.call("tool_search", query=query).ok
 
 
@@ -136,12 +136,12 @@ def test_hidden_tools_are_not_found(base, flags, query, name):
     with temporary_runtime(base, flags=flags) as (runtime, _):
         assert name not in search_names(runtime, query, limit=20)
         assert name not in search_names(runtime, f"select:read_file,{query}")
-        refused = runtime.call("tool_search", query=f"select:{query}").error
-        assert refused is not None
-        assert refused.code == "unknown_tool"
+        error = runtime.call("tool_search", query=f"select:{query}").error
+        assert error is not None
+        assert error.code == "unknown_tool"
 
 
-def test_neither_search_nor_call_is_found(runtime):
+def test_the_search_tools_do_not_find_themselves(runtime):
     assert not FINDERS & set(search_names(runtime, "tool_search tool_call find tools call", limit=20))
 
 

@@ -83,7 +83,7 @@ def test_any_unique_id_prefix_works(runtime, workspace):
     assert workspace.tree() == {}
 
 
-def test_an_ambiguous_id_prefix_is_refused_with_the_candidates(runtime):
+def test_an_ambiguous_id_prefix_is_rejected_with_the_candidates(runtime):
     for number in range(40):
         runtime.call("write_file", path="a.txt", content=str(number))
     ids = [entry["id"] for entry in snapshots(runtime)]
@@ -110,7 +110,7 @@ def test_an_ambiguous_id_prefix_is_refused_with_the_candidates(runtime):
         ({"action": "list", "limit": "3"}, "invalid_args"),
     ],
 )
-def test_wrong_requests_are_refused(runtime, args, code):
+def test_invalid_requests_are_rejected(runtime, args, code):
     runtime.call("write_file", path="a.txt", content="x")
 
     error = runtime.call("undo", **args).error
@@ -167,7 +167,7 @@ def test_one_file_of_a_group_can_be_restored_alone(runtime, workspace):
 
 
 @pytest.mark.parametrize("path", ["sub/a.txt", "./sub//a.txt", "sub/../sub/a.txt", "{root}/sub/a.txt"])
-def test_one_file_of_a_call_may_be_named_by_any_path_spelling(runtime, workspace, path):
+def test_any_spelling_of_a_path_selects_one_file_of_a_call(runtime, workspace, path):
     id = runtime.call("write_file", path="sub/a.txt", content="x").meta["undo"]
 
     assert undo(runtime, "preview", id=id, path=path.format(root=workspace.path)).ok

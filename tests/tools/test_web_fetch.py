@@ -14,7 +14,7 @@ from hilt.call import Call, Result
 from hilt.runtime import Runtime
 from hilt.testing import Folder, temporary_runtime
 from tests.surfaces.commands import Command
-from tests.web.servers import Asked, Site, answer, make_authority, redirect, serving
+from tests.web.servers import Request, Site, answer, make_authority, redirect, serving
 
 WORDS = "These are the words that the page is about, and there are enough of them to be its main content. " * 3
 
@@ -26,8 +26,8 @@ def reaching(base: str, *sites: Site, **flags: object) -> Iterator[Runtime]:
         yield runtime
 
 
-def fetched(base: str, sent: bytes, **args: object) -> Result:
-    with serving(sent) as site, reaching(base, site) as runtime:
+def fetched(base: str, response: bytes, **args: object) -> Result:
+    with serving(response) as site, reaching(base, site) as runtime:
         return runtime.call("web_fetch", url=site.url("/page"), **args)
 
 
@@ -84,7 +84,7 @@ def test_a_page_cannot_guess_its_end_marker(base):
         ("raw", "<h1>A</h1><p><b>b</b><script>s</script>"),
     ],
 )
-def test_the_mode_chooses_how_html_is_converted(base, mode, expected):
+def test_the_mode_selects_how_html_is_converted(base, mode, expected):
     result = fetched(base, answer("<h1>A</h1><p><b>b</b>\u200b<script>s</script>"), extract_mode=mode)
 
     assert content(result) == expected
@@ -145,7 +145,7 @@ def test_an_image_is_recognised_whatever_its_content_type(base, kind):
     assert (result.content[0]["type"], result.content[0]["mimeType"]) == ("image", "image/png")
 
 
-def test_an_image_that_was_cut_is_an_error(base):
+def test_a_truncated_image_is_an_error(base):
     result = fetched(base, answer(picture(64)), max_size=60)
 
     assert result.error is not None
@@ -169,7 +169,7 @@ def test_a_pdf_is_returned_as_text(base):
     assert "[page 1 of 1]\nHello PDF" in content(fetched(base, answer(pdf("Hello PDF"), "application/pdf")))
 
 
-def test_an_http_error_status_is_data(base):
+def test_an_http_error_status_is_a_result(base):
     result = fetched(base, answer("<h1>Not here</h1>", status="404 Not Found"))
 
     assert (result.ok, result.meta["status"], content(result)) == (True, 404, "# Not here")
@@ -190,12 +190,12 @@ def test_a_long_page_is_continued_with_offset(base):
         past = runtime.call("web_fetch", url=site.url(), offset=100_000)
 
     assert "".join(parts) == text
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
     assert past.error is not None
     assert past.error.code == "past_end"
 
 
-def test_a_page_longer_than_an_overflow_is_not_cut_twice(base):
+def test_a_page_over_the_overflow_limit_is_not_truncated_twice(base):
     result = fetched(base, answer("x" * 120_000, "text/plain"), max_chars=120_000)
 
     assert len(content(result)) == 120_000
@@ -225,7 +225,7 @@ def test_headers_and_authorization_are_sent(base):
             "web_fetch", url=site.url(), headers={"Accept": "application/json", "X-A": "b"}, authorization="Bearer t"
         )
 
-    headers = site.asked[0].headers
+    headers = site.requests[0].headers
     assert (headers["accept"], headers["x-a"], headers["authorization"]) == ("application/json", "b", "Bearer t")
 
 
@@ -267,9 +267,9 @@ def test_https_accepts_a_certificate_authority_from_the_environment(base, tmp_pa
         with Runtime(folder.path, environ=environ) as runtime:
             assert content(runtime.call("web_fetch", url=site.url())) == "secure"
         with Runtime(folder.path, environ={**environ, "SSL_CERT_FILE": "/nowhere"}) as runtime:
-            refused = runtime.call("web_fetch", url=site.url("/2")).error
-            assert refused is not None
-            assert "SSL_CERT_FILE" in refused.message
+            error = runtime.call("web_fetch", url=site.url("/2")).error
+            assert error is not None
+            assert "SSL_CERT_FILE" in error.message
 
 
 def test_ending_a_session_drops_its_cached_pages(base):
@@ -279,20 +279,20 @@ def test_ending_a_session_drops_its_cached_pages(base):
         result = runtime.call("web_fetch", url=site.url())
 
     assert "cached" not in result.meta
-    assert len(site.asked) == 2
+    assert len(site.requests) == 2
 
 
 def test_the_flag_allows_hosts_and_may_be_repeated(base):
     command = Command(base)
     with serving(answer("there", "text/plain")) as site:
-        words = ("--allow-private", "x.example:1", f"--allow-private={site.place}")
-        (reply,) = command.ask({"tool": "web_fetch", "args": {"url": site.url()}}, words=words)
-        (refused,) = command.ask({"tool": "web_fetch", "args": {"url": site.url()}})
-        done = command.run("audit")
+        flags = ("--allow-private", "x.example:1", f"--allow-private={site.place}")
+        (reply,) = command.ask({"tool": "web_fetch", "args": {"url": site.url()}}, words=flags)
+        (blocked,) = command.ask({"tool": "web_fetch", "args": {"url": site.url()}})
+        audit = command.run("audit")
 
     assert reply["ok"], reply
-    assert refused["error_code"] == "ssrf_blocked"
-    assert f"to {site.place} ({site.place})" in done.stdout.decode()
+    assert blocked["error_code"] == "ssrf_blocked"
+    assert f"to {site.place} ({site.place})" in audit.stdout.decode()
 
 
 # --- rules --------------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_plan_mode_allows_fetches(base):
         assert runtime.call("web_fetch", url=site.url()).ok
 
 
-def test_a_disabled_network_refuses_every_fetch(base):
+def test_a_disabled_network_denies_every_fetch(base):
     rules(base, "allow_all: true\nnetwork: false\n")
     with serving(answer("x")) as site, reaching(base, site, mode="yolo") as runtime:
         for name, args in (("web_fetch", {"url": site.url()}), ("web_search", {"query": "x"})):
@@ -317,7 +317,7 @@ def test_a_disabled_network_refuses_every_fetch(base):
             assert result.error is not None
             assert (result.error.code, "network: false" in result.error.message.lower()) == ("denied", True)
 
-    assert site.asked == []
+    assert site.requests == []
 
 
 def test_a_rule_on_a_domain_applies_to_every_redirect(base):
@@ -329,30 +329,30 @@ def test_a_rule_on_a_domain_applies_to_every_redirect(base):
     assert result.error is not None
     assert result.error.code == "denied"
     assert f"redirects to '{other.url()}'. WebFetch(domain:127.0.0.1:{other.port})" in result.error.message
-    assert other.asked == []
+    assert other.requests == []
 
 
 @pytest.mark.parametrize(
     "rule",
     ["allow: ['WebFetch(domain:127.0.0.1:{site})']", "ask: ['WebFetch(domain:127.0.0.1:{other})']\nallow: [WebFetch]"],
 )
-def test_a_redirect_to_a_host_that_would_ask_is_returned(base, rule):
+def test_a_redirect_to_a_host_that_needs_approval_is_not_followed(base, rule):
     with serving(answer("there")) as other, serving(redirect(other.url())) as site:
         rules(base, rule.format(site=site.port, other=other.port))
         with reaching(base, site, other) as runtime:
             result = runtime.call("web_fetch", url=site.url())
-            asked = runtime.call("web_fetch", url=other.url())
+            direct = runtime.call("web_fetch", url=other.url())
 
     assert result.error is not None
-    assert asked.error is not None
-    assert (result.error.code, asked.error.code) == ("denied", "approval_required")
+    assert direct.error is not None
+    assert (result.error.code, direct.error.code) == ("denied", "approval_required")
     assert result.error.suggestion == "Call web_fetch with that URL itself, so that the user can be asked."
-    assert other.asked == []
+    assert other.requests == []
 
 
 def test_a_redirect_on_the_host_that_was_approved_is_followed(base):
-    def route(asked: Asked) -> bytes:
-        return redirect("/b") if asked.path == "/a" else answer("there", "text/plain")
+    def route(request: Request) -> bytes:
+        return redirect("/b") if request.path == "/a" else answer("there", "text/plain")
 
     with serving(route) as site:
         rules(base, "allow: [Read]")
@@ -368,7 +368,7 @@ def test_a_rule_on_a_path_of_the_same_host_applies_to_a_redirect(base):
 
     assert result.error is not None
     assert result.error.code == "denied"
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 def test_a_page_of_a_host_that_is_blocked_again_is_not_read_from_the_cache(base):
@@ -392,24 +392,24 @@ def test_an_allowed_tool_follows_redirects_to_any_public_host(base):
 # --- dialects -----------------------------------------------------------------------------------------------------
 
 
-def test_web_fetch_of_j_cli(base):
-    with serving(lambda asked: answer("y" * 300, "text/plain")) as site, reaching(base, site) as runtime:
+def test_the_jcli_tool_suggests_its_own_arguments(base):
+    with serving(lambda request: answer("y" * 300, "text/plain")) as site, reaching(base, site) as runtime:
         result = runtime.call("WebFetch", url=site.url(), max_chars=100, extract_mode="text", headers={"X-A": "b"})
 
     assert result.ok
     assert result.text.endswith("\n[Showing characters 0-100 of 300. A larger max_chars shows more.]")
 
 
-def test_web_fetch_of_j_cli_suggests_nothing_that_it_does_not_support(base):
+def test_the_jcli_tool_suggests_no_argument_that_it_does_not_have(base):
     with serving(answer("y" * 600_000, "text/plain")) as site, reaching(base, site) as runtime:
         result = runtime.call("WebFetch", url=site.url())
 
     assert result.text.endswith("A larger max_chars shows more. Only the first 500000 bytes were downloaded.]")
 
 
-def test_web_fetch_of_agentos(base):
-    def route(asked: Asked) -> bytes:
-        return answer(f"<title>T</title><h1>A</h1><p>{WORDS}</p>" if asked.path == "/" else b"z" * 5000)
+def test_the_agentos_tool_returns_structured_results(base):
+    def route(request: Request) -> bytes:
+        return answer(f"<title>T</title><h1>A</h1><p>{WORDS}</p>" if request.path == "/" else b"z" * 5000)
 
     with serving(route) as site, reaching(base, site) as runtime:
         whole = runtime.call("tool::web_fetch", url=site.url())
@@ -429,10 +429,10 @@ def test_web_fetch_of_agentos(base):
 def test_a_call_that_is_cancelled_ends_its_connection(base):
     import threading
 
-    asked, released = threading.Event(), threading.Event()
+    requested, released = threading.Event(), threading.Event()
 
-    def silent(request: Asked) -> Iterator[bytes]:
-        asked.set()
+    def silent(request: Request) -> Iterator[bytes]:
+        requested.set()
         released.wait(20)
         yield b""
 
@@ -445,7 +445,7 @@ def test_a_call_that_is_cancelled_ends_its_connection(base):
 
     with serving(silent) as site, reaching(base, site) as runtime:
         running = runtime.submit(Call("web_fetch", {"url": site.url()}), done)
-        assert asked.wait(20)
+        assert requested.wait(20)
         running.cancel()
         assert ended.wait(20)
         released.set()

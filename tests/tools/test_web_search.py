@@ -1,4 +1,4 @@
-"""web_search through a runtime, against stand-in servers for each provider."""
+"""web_search through a runtime, against local servers that imitate each provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.call import Result
 from hilt.runtime import Runtime
 from hilt.testing import environment
 from hilt.web import client, providers
-from tests.web.servers import Asked, Site, answer, redirect, serving
+from tests.web.servers import Request, Site, answer, redirect, serving
 
 KEYS = {"exa": "EXA_API_KEY", "tavily": "TAVILY_API_KEY", "brave": "BRAVE_API_KEY"}
 PAGES = [(f"Title {number}", f"https://site{number}.example/", f"Content {number}") for number in range(12)]
@@ -24,25 +24,29 @@ def as_json(value: object) -> bytes:
     return answer(json.dumps(value), "application/json")
 
 
-def exa(asked: Asked) -> bytes:
-    request = json.loads(asked.body)
-    assert (asked.method, asked.path, asked.headers["x-api-key"]) == ("POST", "/search", "key of exa")
-    assert request["contents"]["text"]["maxCharacters"] > 0
-    return as_json({"results": [{"title": t, "url": u, "text": c} for t, u, c in PAGES[: request["numResults"]]]})
+def exa(request: Request) -> bytes:
+    query = json.loads(request.body)
+    assert (request.method, request.path, request.headers["x-api-key"]) == ("POST", "/search", "key of exa")
+    assert query["contents"]["text"]["maxCharacters"] > 0
+    return as_json({"results": [{"title": t, "url": u, "text": c} for t, u, c in PAGES[: query["numResults"]]]})
 
 
-def tavily(asked: Asked) -> bytes:
-    request = json.loads(asked.body)
-    assert (asked.method, asked.path, asked.headers["authorization"]) == ("POST", "/search", "Bearer key of tavily")
+def tavily(request: Request) -> bytes:
+    query = json.loads(request.body)
+    assert (request.method, request.path, request.headers["authorization"]) == (
+        "POST",
+        "/search",
+        "Bearer key of tavily",
+    )
     return as_json(
-        {"results": [{"title": t, "url": u, "content": c, "score": 1} for t, u, c in PAGES[: request["max_results"]]]}
+        {"results": [{"title": t, "url": u, "content": c, "score": 1} for t, u, c in PAGES[: query["max_results"]]]}
     )
 
 
-def brave(asked: Asked) -> bytes:
-    url = urlsplit(asked.path)
-    request = parse_qs(url.query)
-    assert (asked.method, url.path, asked.headers["x-subscription-token"]) == (
+def brave(request: Request) -> bytes:
+    url = urlsplit(request.path)
+    query = parse_qs(url.query)
+    assert (request.method, url.path, request.headers["x-subscription-token"]) == (
         "GET",
         "/res/v1/web/search",
         "key of brave",
@@ -50,12 +54,12 @@ def brave(asked: Asked) -> bytes:
     results = [
         {"title": f"<strong>{t}</strong>", "url": u, "description": f"{c} &amp; &lt;more&gt;"} for t, u, c in PAGES
     ]
-    return as_json({"web": {"results": results[: int(request["count"][0])]}})
+    return as_json({"web": {"results": results[: int(query["count"][0])]}})
 
 
-def duckduckgo(asked: Asked) -> bytes:
-    assert (asked.method, asked.path) == ("POST", "/html/")
-    assert parse_qs(asked.body.decode())["q"]
+def duckduckgo(request: Request) -> bytes:
+    assert (request.method, request.path) == ("POST", "/html/")
+    assert parse_qs(request.body.decode())["q"]
     ad = "<div class='result result--ad'><a class=result__a href='https://ad.example/'>Ad</a></div>"
     items = "".join(
         f"<div class='result results_links web-result'><h2 class=result__title><a rel=nofollow class=result__a "
@@ -66,21 +70,26 @@ def duckduckgo(asked: Asked) -> bytes:
     return answer(f"<html><body><div id=links class=results>{ad}{items}</div></body></html>")
 
 
-SPEAKING: dict[str, Callable[[Asked], bytes]] = {"exa": exa, "tavily": tavily, "brave": brave, "duckduckgo": duckduckgo}
+SERVERS: dict[str, Callable[[Request], bytes]] = {
+    "exa": exa,
+    "tavily": tavily,
+    "brave": brave,
+    "duckduckgo": duckduckgo,
+}
 
 
 @contextmanager
-def searching(base: str, sites: Mapping[str, Site], **more: str) -> Iterator[Runtime]:
+def searching(base: str, sites: Mapping[str, Site], **variables: str) -> Iterator[Runtime]:
     """Open a runtime that uses the sites as providers."""
     workspace = os.path.join(base, "workspace")
     os.makedirs(workspace, exist_ok=True)
     flags = {"web.base_urls": {name: site.url("") for name, site in sites.items()}}
-    with Runtime(workspace, environ={**environment(base), **more}, flags=flags) as runtime:
+    with Runtime(workspace, environ={**environment(base), **variables}, flags=flags) as runtime:
         yield runtime
 
 
 def searched(
-    base: str, provider: str, respond: Callable[[Asked], bytes] | bytes, **args: object
+    base: str, provider: str, respond: Callable[[Request], bytes] | bytes, **args: object
 ) -> tuple[Result, Site]:
     with serving(respond) as site:
         keys = {KEYS[provider]: f"key of {provider}"} if provider in KEYS else {}
@@ -88,9 +97,9 @@ def searched(
             return runtime.call("web_search", query="what is it?", provider=provider, **args), site
 
 
-@pytest.mark.parametrize("provider", SPEAKING)
+@pytest.mark.parametrize("provider", SERVERS)
 def test_each_provider_returns_results(base, provider):
-    result, _ = searched(base, provider, SPEAKING[provider], count=3)
+    result, _ = searched(base, provider, SERVERS[provider], count=3)
 
     assert result.ok, result.error
     assert result.data["provider"] == provider
@@ -115,12 +124,12 @@ def test_markup_and_entities_are_removed(base):
 
 
 def test_results_are_cleaned(base):
-    odd = [
+    results = [
         {"title": "a\u200bb\u202e", "url": "https://a.example/", "text": "x\0y" + "\U000e0041" + "z " * 3000},
         {"title": None, "url": "javascript:alert(1)", "text": "x"},
         {"title": "t", "url": "file:///etc/passwd", "text": "x"},
     ]
-    result, _ = searched(base, "exa", as_json({"results": odd}))
+    result, _ = searched(base, "exa", as_json({"results": results}))
 
     (item,) = result.data["results"]
     assert (item["title"], item["content"][:4], len(item["content"]) <= 2000) == ("ab", "xyz ", True)
@@ -129,23 +138,23 @@ def test_results_are_cleaned(base):
 def test_the_type_argument_is_for_exa_only(base):
     _, site = searched(base, "exa", exa, type="neural")
 
-    assert json.loads(site.asked[0].body)["type"] == "neural"
+    assert json.loads(site.requests[0].body)["type"] == "neural"
 
 
 @pytest.mark.parametrize(
     "providers, expected",
     [((), "duckduckgo"), (("brave",), "brave"), (("brave", "tavily"), "tavily"), (("tavily", "exa"), "exa")],
 )
-def test_without_a_provider_the_first_with_a_key_is_asked(base, providers, expected):
-    with serving(SPEAKING[expected]) as site:
+def test_without_a_provider_the_first_with_a_key_is_used(base, providers, expected):
+    with serving(SERVERS[expected]) as site:
         keys = {KEYS[name]: f"key of {name}" for name in providers}
         with searching(base, {expected: site}, **keys) as runtime:
             assert runtime.call("web_search", query="x").data["provider"] == expected
 
 
-def test_the_setting_chooses_the_provider(base):
-    chosen = {"EXA_API_KEY": "k", "HILT_WEB_SEARCH_PROVIDER": "duckduckgo"}
-    with serving(duckduckgo) as site, searching(base, {"duckduckgo": site}, **chosen) as runtime:
+def test_the_setting_selects_the_provider(base):
+    variables = {"EXA_API_KEY": "k", "HILT_WEB_SEARCH_PROVIDER": "duckduckgo"}
+    with serving(duckduckgo) as site, searching(base, {"duckduckgo": site}, **variables) as runtime:
         assert runtime.call("web_search", query="x").data["provider"] == "duckduckgo"
 
 
@@ -167,17 +176,17 @@ def test_a_key_may_be_in_the_personal_env_file_but_not_in_the_workspaces(base):
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
-def test_a_refused_key_is_reported_at_once(base, status):
+def test_a_rejected_key_is_reported_at_once(base, status):
     result, site = searched(base, "exa", answer("{}", "application/json", status=status))
 
     assert result.error is not None
     assert (result.error.code, "EXA_API_KEY" in result.error.message) == ("permission_denied", True)
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
-def failing(times: int, sent: bytes, then: Callable[[Asked], bytes]) -> Callable[[Asked], bytes]:
-    responses = [sent] * times
-    return lambda asked: responses.pop() if responses else then(asked)
+def failing(times: int, response: bytes, then: Callable[[Request], bytes]) -> Callable[[Request], bytes]:
+    responses = [response] * times
+    return lambda request: responses.pop() if responses else then(request)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +203,7 @@ def test_a_busy_server_is_retried(base, monkeypatch, sent):
     result, site = searched(base, "tavily", failing(2, sent, tavily))
 
     assert result.ok, result.error
-    assert len(site.asked) == 3
+    assert len(site.requests) == 3
 
 
 def test_retries_stop_for_a_server_that_keeps_failing(base, monkeypatch):
@@ -202,8 +211,8 @@ def test_retries_stop_for_a_server_that_keeps_failing(base, monkeypatch):
     result, site = searched(base, "tavily", answer("out of order", status="500 Internal"))
 
     assert result.error is not None
-    assert (result.error.code, result.error.message) == ("network_error", "tavily answered 500: out of order")
-    assert len(site.asked) == providers.ATTEMPTS
+    assert (result.error.code, result.error.message) == ("network_error", "tavily returned status 500: out of order")
+    assert len(site.requests) == providers.ATTEMPTS
 
 
 def test_rate_limiting_is_reported_with_the_time_to_wait(base):
@@ -211,7 +220,7 @@ def test_rate_limiting_is_reported_with_the_time_to_wait(base):
 
     assert result.error is not None
     assert (result.error.code, result.error.details["retry_after"]) == ("limit_exceeded", "3600")
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -233,7 +242,7 @@ def test_an_invalid_response_is_reported(base, provider, sent):
 
     assert result.error is not None
     assert (result.error.code, provider in result.error.message) == ("network_error", True)
-    assert len(site.asked) == 1
+    assert len(site.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -244,7 +253,7 @@ def test_an_invalid_response_is_reported(base, provider, sent):
         ("duckduckgo", answer("<div id=links><div class=no-results>")),
     ],
 )
-def test_nothing_found_is_an_empty_list(base, provider, sent):
+def test_no_results_are_an_empty_list(base, provider, sent):
     result, _ = searched(base, provider, sent)
 
     assert result.ok, result.error
@@ -257,7 +266,7 @@ def test_a_slow_response_times_out(base, monkeypatch):
     monkeypatch.setattr(client, "SECONDS", 0.3)
     released = threading.Event()
 
-    def slow(asked: Asked) -> Iterator[bytes]:
+    def slow(request: Request) -> Iterator[bytes]:
         yield b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
         released.wait(20)
 
@@ -275,7 +284,7 @@ def test_a_redirect_of_a_provider_does_not_receive_the_key(base):
 
     assert result.error is not None
     assert "not followed" in result.error.message
-    assert other.asked == []
+    assert other.requests == []
 
 
 def test_an_endpoint_of_the_user_is_allowed_and_recorded(base):
@@ -296,7 +305,7 @@ def test_a_rule_on_the_domain_of_a_provider_applies(base, verdict):
 
     assert result.error is not None
     assert result.error.code == "denied"
-    assert site.asked == []
+    assert site.requests == []
 
 
 def test_an_untrusted_project_cannot_send_searches_elsewhere(base):
@@ -307,7 +316,7 @@ def test_an_untrusted_project_cannot_send_searches_elsewhere(base):
         assert (runtime.settings["web.base_urls"], runtime.settings["web.allow_private"]) == ({}, ())
 
 
-def test_an_empty_query_is_refused(base):
+def test_an_empty_query_is_rejected(base):
     with Runtime(base, environ=environment(base)) as runtime:
         result = runtime.call("web_search", query=" ")
 
@@ -318,7 +327,7 @@ def test_an_empty_query_is_refused(base):
 # --- dialects -----------------------------------------------------------------------------------------------------
 
 
-def test_web_search_of_j_cli(base):
+def test_the_jcli_tool_returns_a_numbered_list(base):
     with serving(exa) as site, searching(base, {"exa": site}, EXA_API_KEY="key of exa") as runtime:
         result = runtime.call("WebSearch", query="x", count=2, type="keyword")
 
@@ -329,7 +338,7 @@ def test_web_search_of_j_cli(base):
     assert "untrusted" in result.text.split("\n")[0]
 
 
-def test_web_search_of_agentos(base):
+def test_the_agentos_tool_returns_structured_results(base):
     with serving(brave) as site, searching(base, {"brave": site}, BRAVE_API_KEY="key of brave") as runtime:
         result = runtime.call("tool::web_search", query="TypeScript async patterns", provider="brave", maxResults=10)
 

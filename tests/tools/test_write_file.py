@@ -38,7 +38,7 @@ def test_the_mode_of_an_existing_file_is_kept(runtime, workspace, mode):
     assert workspace.read("a.sh") == "new\n"
 
 
-def test_nothing_else_is_left_in_the_folder(runtime, workspace):
+def test_no_temporary_files_remain_in_the_folder(runtime, workspace):
     workspace.write("a.txt", "old\n")
 
     runtime.call("write_file", path="a.txt", content="new\n")
@@ -49,7 +49,7 @@ def test_nothing_else_is_left_in_the_folder(runtime, workspace):
 @pytest.mark.parametrize(
     "name", ['with "quotes" and spaces.txt', "new\nline.txt", "-rf", "tab\t.txt", "é\u202e.txt", "$(x)"]
 )
-def test_files_with_odd_names_are_written(runtime, workspace, name):
+def test_files_with_unusual_names_are_written(runtime, workspace, name):
     runtime.call("write_file", path=name, content="x\n")
 
     assert os.listdir(workspace.path) == [name]
@@ -110,11 +110,11 @@ def test_a_file_changed_since_it_was_read_is_not_overwritten(runtime, workspace)
     runtime.call("read_file", path="a.txt")
     workspace.write("a.txt", "two\n")
 
-    refused = runtime.call("write_file", path="a.txt", content="three\n")
+    rejected = runtime.call("write_file", path="a.txt", content="three\n")
     runtime.call("read_file", path="a.txt")
     accepted = runtime.call("write_file", path="a.txt", content="three\n")
 
-    assert (refused.error.code, refused.error.details) == ("stale_file", {"path": "a.txt"})
+    assert (rejected.error.code, rejected.error.details) == ("stale_file", {"path": "a.txt"})
     assert accepted.ok
 
 
@@ -196,28 +196,28 @@ def test_a_missing_argument_never_becomes_an_empty_string(runtime, workspace, ar
     assert workspace.tree() == {}
 
 
-def test_a_lone_surrogate_is_refused(runtime, workspace):
+def test_a_lone_surrogate_is_rejected(runtime, workspace):
     error = runtime.call("write_file", path="a.txt", content="a\ud800").error
 
     assert error.code == "encoding_error"
     assert workspace.tree() == {}
 
 
-def test_a_file_over_the_limit_is_replaced_only_by_force(runtime, workspace):
+def test_a_file_over_the_limit_is_replaced_only_with_force(runtime, workspace):
     with open(workspace.join("big"), "wb") as file:
         file.truncate(50 * 1024 * 1024 + 1)
 
-    refused = runtime.call("write_file", path="big", content="small\n").error
+    rejected = runtime.call("write_file", path="big", content="small\n").error
     forced = runtime.call("write_file", path="big", content="small\n", force=True)
 
-    assert refused.code == "file_too_large"
-    assert "force" in refused.suggestion
+    assert rejected.code == "file_too_large"
+    assert "force" in rejected.suggestion
     assert forced.ok
     assert workspace.read("big") == "small\n"
 
 
 @pytest.mark.parametrize("path", ["a.txt/", "new/", "sub/new/"])
-def test_a_path_with_a_trailing_slash_is_refused(runtime, workspace, path):
+def test_a_path_with_a_trailing_slash_is_rejected(runtime, workspace, path):
     workspace.write("a.txt", "kept\n")
 
     result = runtime.call("write_file", path=path, content="z")
