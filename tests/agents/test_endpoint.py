@@ -79,8 +79,8 @@ def test_the_key_goes_to_the_configured_server_only():
         state = check_endpoint(choice(site.url("/v1")))
 
         assert state.kind == "unreachable"
-        assert len(site.asked) == 1
-        assert other.asked == []
+        assert len(site.requests) == 1
+        assert other.requests == []
 
 
 def test_a_server_without_a_list_of_models_is_ok():

@@ -25,7 +25,7 @@ def test_arguments_are_translated(name, arguments, expected):
     assert ENTRIES[name].arguments(arguments) == expected
 
 
-def test_a_patch_without_changes_still_names_its_file():
+def test_a_patch_without_changes_returns_the_path():
     output = ENTRIES["tool::apply_patch"].reply(Output("", meta={"files": []}), {"path": "sub/a"}, "/w")
 
     assert output.data == {"patched": True, "path": "/w/sub/a"}
@@ -58,21 +58,21 @@ def test_contents_are_exact_and_the_size_is_that_of_the_file(runtime, workspace,
     assert reply["path"] == os.path.realpath(workspace.join("a.txt"))
 
 
-@pytest.mark.parametrize("size, cut", [(1024 * 1024, False), (1024 * 1024 + 1, True)])
-def test_one_call_reads_a_limited_amount_and_reports_only_a_cut(runtime, workspace, size, cut):
+@pytest.mark.parametrize("size, truncated", [(1024 * 1024, False), (1024 * 1024 + 1, True)])
+def test_one_call_reads_up_to_the_limit_and_reports_truncation(runtime, workspace, size, truncated):
     workspace.write("a.txt", b"x" * size)
 
     result = runtime.call("tool::file_read", path="a.txt", maxBytes=10**12)
 
     assert (len(result.data["content"]), result.data["size"]) == (1024 * 1024, size)
-    assert (result.data.get("truncated", False), "notes" in result.meta) == (cut, False)
+    assert (result.data.get("truncated", False), "notes" in result.meta) == (truncated, False)
 
 
 @pytest.mark.parametrize("data", [picture("PNG"), pdf("text"), b"a\0b"])
 def test_the_size_of_a_binary_file_is_that_of_the_file(runtime, workspace, data):
-    workspace.write("odd", data)
+    workspace.write("file", data)
 
-    assert call(runtime, "file_read", path="odd")["size"] == len(data)
+    assert call(runtime, "file_read", path="file")["size"] == len(data)
 
 
 def test_entries_are_files_or_directories(runtime, workspace):
@@ -116,7 +116,7 @@ def test_relative_and_absolute_paths_return_the_absolute_path(runtime, workspace
         ("file_raed", {"path": "a.txt"}, "unknown_tool"),
     ],
 )
-def test_wrong_calls_are_refused(runtime, workspace, name, args, code):
+def test_invalid_calls_are_rejected(runtime, workspace, name, args, code):
     workspace.write("a.txt", "a\n")
 
     assert runtime.call(f"tool::{name}", **args).error.code == code

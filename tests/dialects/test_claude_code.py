@@ -14,8 +14,8 @@ from tests.tools.test_read_file import picture
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A runtime under the dialect, and its workspace; for tests that do not change files of each other."""
+def bench(tmp_path_factory):
+    """A runtime under the dialect, and its workspace; for tests that do not affect each other."""
     base = str(tmp_path_factory.mktemp("claude_code"))
     with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):
         folder.write("src/a.py", "import os\n\ndef first():\n    return os\n\n\n\ndef second():\n    return first\n")
@@ -23,14 +23,14 @@ def place(tmp_path_factory):
         yield runtime, folder
 
 
-def call(place: Any, name: str, **args: Any) -> str:
-    result = place[0].request(Call(name, args))
+def call(bench: Any, name: str, **args: Any) -> str:
+    result = bench[0].request(Call(name, args))
     assert result.ok, result.error
     return str(result.result)
 
 
-def refused(place: Any, name: str, **args: Any) -> Any:
-    result = place[0].request(Call(name, args))
+def error_of(bench: Any, name: str, **args: Any) -> Any:
+    result = bench[0].request(Call(name, args))
     assert result.error is not None
     return result.error
 
@@ -67,25 +67,25 @@ def refused(place: Any, name: str, **args: Any) -> Any:
     ],
 )  # fmt: skip
 def test_arguments_are_translated(name, arguments, expected):
-    given = json.dumps(arguments)
+    before = json.dumps(arguments)
 
     assert ENTRIES[name].arguments(arguments) == expected
-    assert json.dumps(arguments) == given
+    assert json.dumps(arguments) == before
 
 
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def test_read_numbers_lines_like_cat_and_takes_absolute_and_relative_paths(place):
+def test_read_numbers_lines_like_cat_and_takes_absolute_and_relative_paths(bench):
     numbered = "     1\timport os\n     2\t"
 
-    assert call(place, "Read", file_path="src/a.py", limit=2).startswith(numbered)
-    assert call(place, "Read", file_path=place[1].join("src/a.py"), limit=2).startswith(numbered)
+    assert call(bench, "Read", file_path="src/a.py", limit=2).startswith(numbered)
+    assert call(bench, "Read", file_path=bench[1].join("src/a.py"), limit=2).startswith(numbered)
 
 
-def test_read_returns_2000_lines_and_says_how_to_continue(place):
-    lines = call(place, "Read", file_path="long.txt").split("\n")
-    rest = call(place, "Read", file_path="long.txt", offset=2001)
+def test_read_returns_2000_lines_and_says_how_to_continue(bench):
+    lines = call(bench, "Read", file_path="long.txt").split("\n")
+    rest = call(bench, "Read", file_path="long.txt", offset=2001)
 
     assert (lines[1999], len(lines)) == ("  2000\tline 2000", 2001)
     assert lines[2000].startswith("[Showing lines 1-2000 of 2500. Use offset=2001 to continue.")
@@ -93,34 +93,34 @@ def test_read_returns_2000_lines_and_says_how_to_continue(place):
     assert rest.endswith("  2500\tline 2500")
 
 
-def test_read_shows_images(place):
-    place[1].write("a.png", picture("PNG"))
+def test_read_shows_images(bench):
+    bench[1].write("a.png", picture("PNG"))
 
-    result = place[0].request(Call("Read", {"file_path": "a.png"}))
+    result = bench[0].request(Call("Read", {"file_path": "a.png"}))
 
     assert [block["mimeType"] for block in result.content] == ["image/png"]
 
 
-def test_an_offset_past_the_end_is_reported_in_its_own_terms(place):
-    error = refused(place, "Read", file_path="src/a.py", offset=99)
+def test_an_offset_past_the_end_is_reported_as_an_offset(bench):
+    error = error_of(bench, "Read", file_path="src/a.py", offset=99)
 
     assert error.message == "src/a.py has 9 lines; offset 99 is past the end."
     assert error.suggestion == "Use an offset from 1 to 9."
 
 
-def test_write_edit_and_multi_edit_change_a_file(place):
-    folder = place[1]
+def test_write_edit_and_multi_edit_change_a_file(bench):
+    folder = bench[1]
 
-    assert call(place, "Write", file_path="new/b.txt", content="x one\nx two\n") == "wrote 12 bytes to new/b.txt"
-    call(place, "Edit", file_path="new/b.txt", old_string="one", new_string="1")
+    assert call(bench, "Write", file_path="new/b.txt", content="x one\nx two\n") == "wrote 12 bytes to new/b.txt"
+    call(bench, "Edit", file_path="new/b.txt", old_string="one", new_string="1")
     assert folder.read("new/b.txt") == "x 1\nx two\n"
-    replaced = call(place, "Edit", file_path="new/b.txt", old_string="x", new_string="y", replace_all=True)
+    replaced = call(bench, "Edit", file_path="new/b.txt", old_string="x", new_string="y", replace_all=True)
     assert (replaced, folder.read("new/b.txt")) == (
         "edited new/b.txt: 2 occurrences on lines 1-2 replaced",
         "y 1\ny two\n",
     )
     edits = [{"old_string": "y", "new_string": "z", "replace_all": True}, {"old_string": "z two", "new_string": "2"}]
-    call(place, "MultiEdit", file_path="new/b.txt", edits=edits)
+    call(bench, "MultiEdit", file_path="new/b.txt", edits=edits)
     assert folder.read("new/b.txt") == "z 1\n2\n"
 
 
@@ -148,14 +148,23 @@ def test_write_edit_and_multi_edit_change_a_file(place):
         ("Raed", {"file_path": "a"}, "unknown_tool", "The nearest names are: Read", "Use Read"),
     ],
 )  # fmt: skip
-def test_errors_speak_of_the_names_that_the_model_knows(place, name, args, code, message, advice):
-    error = refused(place, name, **args)
+def test_errors_use_the_names_of_the_dialect(bench, name, args, code, message, advice):
+    error = error_of(bench, name, **args)
 
     assert error.code == code
     assert message in error.message
     assert advice in error.suggestion
-    known = {"old_text", "new_text", "start_line", "read_file", "find_files", "search_files", "list_dir", "job_list"}
-    assert [word for word in known if word in f"{error.message} {error.suggestion}"] == []
+    canonical = {
+        "old_text",
+        "new_text",
+        "start_line",
+        "read_file",
+        "find_files",
+        "search_files",
+        "list_dir",
+        "job_list",
+    }
+    assert [name for name in canonical if name in f"{error.message} {error.suggestion}"] == []
 
 
 # --- searches -----------------------------------------------------------------------------------------------------
@@ -206,8 +215,8 @@ def test_glob_lists_the_newest_file_first(base):
         ({"pattern": "import", "type": "py"}, "src/a.py"),
     ],
 )
-def test_grep_prints_what_its_modes_promise(place, args, expected):
-    assert call(place, "Grep", **args) == expected
+def test_grep_supports_every_output_mode(bench, args, expected):
+    assert call(bench, "Grep", **args) == expected
 
 
 def test_grep_keeps_paths_that_begin_with_a_bracket(base):
@@ -232,32 +241,32 @@ def test_a_path_cannot_add_a_line(base, args):
 
 
 @needs_sandbox
-def test_bash_returns_the_output_and_an_exit_code_only_after_a_failure(place):
-    assert call(place, "Bash", command="echo out; echo error >&2", description="Print") == "out\nerror"
-    assert call(place, "Bash", command="echo out; exit 3") == "Exit code 3\nout"
-    assert call(place, "Bash", command="true") == ""
-    late = call(place, "Bash", command="sleep 600", timeout=900)
+def test_bash_returns_the_output_and_an_exit_code_only_after_a_failure(bench):
+    assert call(bench, "Bash", command="echo out; echo error >&2", description="Print") == "out\nerror"
+    assert call(bench, "Bash", command="echo out; exit 3") == "Exit code 3\nout"
+    assert call(bench, "Bash", command="true") == ""
+    late = call(bench, "Bash", command="sleep 600", timeout=900)
     assert late.startswith("Exit code 124\nCommand timed out after 1 seconds\n[timeout: after 1 s; send timeout, up to")
 
 
 @needs_sandbox
-def test_a_background_command_is_read_filtered_and_ended(base):
+def test_a_background_command_is_read_filtered_and_stopped(base):
     with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):
-        place = runtime, folder
+        bench = runtime, folder
         command = "echo one; echo two; until [ -e go ]; do sleep 0.05; done; echo three; sleep 600"
-        started = call(place, "Bash", command=command, run_in_background=True)
+        started = call(bench, "Bash", command=command, run_in_background=True)
         id = started.removeprefix("Command running in background with ID: ")
-        seen = ""
-        while "two" not in seen:
-            seen += call(place, "BashOutput", bash_id=id, filter="t(w|hr)")
+        first_output = ""
+        while "two" not in first_output:
+            first_output += call(bench, "BashOutput", bash_id=id, filter="t(w|hr)")
         folder.write("go", "")
         later = ""
         while "three" not in later:
-            later = call(place, "BashOutput", bash_id=id)
-        ended = json.loads(call(place, "KillShell", shell_id=id))
-        last = call(place, "BashOutput", bash_id=id)
+            later = call(bench, "BashOutput", bash_id=id)
+        ended = json.loads(call(bench, "KillShell", shell_id=id))
+        last = call(bench, "BashOutput", bash_id=id)
 
-    assert seen.endswith("<status>running</status>\n\n<stdout>\ntwo\n</stdout>")
+    assert first_output.endswith("<status>running</status>\n\n<stdout>\ntwo\n</stdout>")
     assert later == "<status>running</status>\n\n<stdout>\nthree\n</stdout>"
     assert ended == {"message": f"{id}: stopped", "shell_id": id}
     assert last.startswith("<status>stopped</status>")
@@ -266,25 +275,25 @@ def test_a_background_command_is_read_filtered_and_ended(base):
 # --- others -------------------------------------------------------------------------------------------------------
 
 
-def test_todos_are_kept_without_their_active_form(place):
+def test_todos_are_stored_without_their_active_form(bench):
     todos = [
         {"content": "Read", "status": "completed", "activeForm": "Reading"},
         {"content": "Fix", "status": "in_progress", "activeForm": "Fixing"},
     ]
 
-    assert call(place, "TodoWrite", todos=todos) == "The list has 2 todos, 1 completed. In progress: Fix"
-    kept = json.loads(call(place, "todo_read"))["todos"]
-    assert [(todo["content"], todo["status"]) for todo in kept] == [("Read", "completed"), ("Fix", "in_progress")]
+    assert call(bench, "TodoWrite", todos=todos) == "The list has 2 todos, 1 completed. In progress: Fix"
+    todos = json.loads(call(bench, "todo_read"))["todos"]
+    assert [(todo["content"], todo["status"]) for todo in todos] == [("Read", "completed"), ("Fix", "in_progress")]
 
 
-def test_a_skill_names_the_tool_that_reads_its_files(place):
-    assert call(place, "Skill", skill="skill-creator").startswith("[Skill skill-creator, built into hilt")
+def test_a_skill_refers_to_the_read_tool_of_the_dialect(bench):
+    assert call(bench, "Skill", skill="skill-creator").startswith("[Skill skill-creator, built into hilt")
     files = ENTRIES["Skill"].reply(Output("a\n[Further files, for read_file: b]"), {}, "/w")
     assert files.text == "a\n[Further files, for Read: b]"
 
 
 @pytest.mark.parametrize(
-    "args, kept",
+    "args, expected",
     [
         ({}, ["https://a.example/1", "https://docs.b.example/2", "https://c.example:8080/3", "https://a.example@d.example/4"]),
         ({"allowed_domains": ["b.example", "www.c.example"]}, ["https://docs.b.example/2", "https://c.example:8080/3"]),
@@ -293,7 +302,7 @@ def test_a_skill_names_the_tool_that_reads_its_files(place):
         ({"allowed_domains": ["ample"]}, []),
     ],
 )  # fmt: skip
-def test_a_search_keeps_the_results_of_the_wanted_domains(args, kept):
+def test_a_search_keeps_the_results_of_the_allowed_domains(args, expected):
     urls = [
         "https://a.example/1",
         "https://docs.b.example/2",
@@ -304,11 +313,11 @@ def test_a_search_keeps_the_results_of_the_wanted_domains(args, kept):
 
     text = ENTRIES["WebSearch"].reply(Output(data=data), {"query": "a", **args}, "/w").text
 
-    assert [line.strip() for line in text.split("\n") if line.startswith("   http")] == kept
-    assert ("No results." in text) == (not kept)
+    assert [line.strip() for line in text.split("\n") if line.startswith("   http")] == expected
+    assert ("No results." in text) == (not expected)
 
 
-def test_a_page_is_returned_without_advice_on_arguments_that_do_not_exist():
+def test_a_page_has_no_advice_on_missing_arguments():
     text = "a\n[Showing characters 0-100 of 300. Use offset=100 to continue.]"
 
     output = ENTRIES["WebFetch"].reply(Output(text, meta={"next": {}}), {}, "/w")

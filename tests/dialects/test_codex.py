@@ -18,14 +18,14 @@ ADD = (
 
 
 @pytest.fixture
-def place(base):
+def bench(base):
     with temporary_runtime(base, flags={"dialect": "codex"}) as (runtime, folder):
         folder.write("a.txt", "one\n")
         yield runtime, folder
 
 
-def call(place: Any, name: str, **args: Any) -> str:
-    result = place[0].request(Call(name, args))
+def call(bench: Any, name: str, **args: Any) -> str:
+    result = bench[0].request(Call(name, args))
     assert result.ok, result.error
     return str(result.result)
 
@@ -51,30 +51,30 @@ def test_a_command_is_translated(args, expected):
 
 
 @needs_sandbox
-def test_shell_answers_with_output_and_metadata(place):
-    done = json.loads(call(place, "shell", command=["bash", "-lc", "echo out; echo error >&2; exit 3"]))
-    listed = json.loads(call(place, "shell", command=["cat", "a.txt"], workdir="."))
+def test_shell_returns_output_and_metadata(bench):
+    failed = json.loads(call(bench, "shell", command=["bash", "-lc", "echo out; echo error >&2; exit 3"]))
+    listed = json.loads(call(bench, "shell", command=["cat", "a.txt"], workdir="."))
 
-    assert (done["output"], done["metadata"]["exit_code"]) == ("out\nerror", 3)
-    assert isinstance(done["metadata"]["duration_seconds"], float)
+    assert (failed["output"], failed["metadata"]["exit_code"]) == ("out\nerror", 3)
+    assert isinstance(failed["metadata"]["duration_seconds"], float)
     assert (listed["output"], listed["metadata"]["exit_code"]) == ("one", 0)
 
 
-def test_escalation_asks_the_user(place):
-    runtime, folder = place
+def test_escalation_asks_the_user(bench):
+    runtime, folder = bench
     blocked = runtime.request(Call("shell", {"command": ["rm", "a.txt"]})).error
     escalated = {"command": ["rm", "a.txt"], "with_escalated_permissions": True, "justification": "It is old."}
-    asked = runtime.request(Call("shell", escalated)).error
+    pending = runtime.request(Call("shell", escalated)).error
 
     assert (blocked.code, "with_escalated_permissions: true" in blocked.suggestion) == ("command_blocked", True)
-    assert asked.code == "approval_required"
+    assert pending.code == "approval_required"
     assert folder.read("a.txt") == "one\n"
 
 
 # --- patches ------------------------------------------------------------------------------------------------------
 
 
-HERE = f"apply_patch <<'EOF'\n{ADD}\nEOF\n"
+HERE_DOCUMENT = f"apply_patch <<'EOF'\n{ADD}\nEOF\n"
 
 
 @pytest.mark.parametrize(
@@ -83,15 +83,15 @@ HERE = f"apply_patch <<'EOF'\n{ADD}\nEOF\n"
         ("apply_patch", {"input": ADD}, ""),
         ("shell", {"command": ["apply_patch", ADD]}, ""),
         ("shell", {"command": ["applypatch", ADD]}, ""),
-        ("shell", {"command": ["bash", "-lc", HERE]}, ""),
-        ("shell", {"command": HERE}, ""),
-        ("shell", {"command": HERE.replace("'EOF'", "EOF")}, ""),
-        ("shell", {"command": ["bash", "-lc", f"cd sub && {HERE}"]}, "sub/"),
+        ("shell", {"command": ["bash", "-lc", HERE_DOCUMENT]}, ""),
+        ("shell", {"command": HERE_DOCUMENT}, ""),
+        ("shell", {"command": HERE_DOCUMENT.replace("'EOF'", "EOF")}, ""),
+        ("shell", {"command": ["bash", "-lc", f"cd sub && {HERE_DOCUMENT}"]}, "sub/"),
         ("shell", {"command": ["apply_patch", ADD], "workdir": "sub"}, "sub/"),
-        ("shell", {"command": ["bash", "-lc", f"cd 'in ner' && {HERE}"], "workdir": "sub"}, "sub/in ner/"),
+        ("shell", {"command": ["bash", "-lc", f"cd 'in ner' && {HERE_DOCUMENT}"], "workdir": "sub"}, "sub/in ner/"),
     ],
 )
-def test_a_patch_is_applied_by_the_tool_however_it_arrives(base, name, args, folder):
+def test_every_form_of_a_patch_is_applied_by_the_tool(base, name, args, folder):
     with temporary_runtime(base, flags={"dialect": "codex"}) as (runtime, workspace):
         workspace.write(f"{folder}a.txt", "one\n")
         text = call((runtime, workspace), name, **args)
@@ -106,27 +106,27 @@ def test_a_patch_is_applied_by_the_tool_however_it_arrives(base, name, args, fol
     "command",
     [
         ["apply_patch", ADD, "more"],
-        ["bash", "-lc", f"{HERE}rm -rf sub"],
-        ["bash", "-lc", f"echo 1; {HERE}"],
-        ["bash", "-lc", f"cd $(pwd) && {HERE}"],
+        ["bash", "-lc", f"{HERE_DOCUMENT}rm -rf sub"],
+        ["bash", "-lc", f"echo 1; {HERE_DOCUMENT}"],
+        ["bash", "-lc", f"cd $(pwd) && {HERE_DOCUMENT}"],
         ["bash", "-lc", "apply_patch <<'EOF'\nno end"],
     ],
 )
-def test_a_command_that_does_more_than_patch_is_a_command(command):
+def test_a_command_that_does_more_than_patch_is_not_forwarded(command):
     forward: Any = ENTRIES["shell"].forward
 
     assert forward({"command": command}) is None
     assert forward({"command": ["apply_patch", "--- a/b\n+++ a/b\n"], "workdir": "sub"}) is None
 
 
-def test_a_wrong_patch_is_reported_as_such(place):
+def test_an_invalid_patch_is_reported(bench):
     for name, args in (("apply_patch", {"input": "none"}), ("shell", {"command": ["apply_patch", "none"]})):
-        error = place[0].request(Call(name, args)).error
+        error = bench[0].request(Call(name, args)).error
         assert error.code == "patch_invalid"
 
 
-def test_a_patch_leaves_the_workspace_by_no_folder(place):
-    error = place[0].request(Call("shell", {"command": ["apply_patch", ADD], "workdir": "../.."})).error
+def test_a_patch_cannot_leave_the_workspace(bench):
+    error = bench[0].request(Call("shell", {"command": ["apply_patch", ADD], "workdir": "../.."})).error
 
     assert error.code == "path_outside_workspace"
 
@@ -134,18 +134,18 @@ def test_a_patch_leaves_the_workspace_by_no_folder(place):
 # --- plans and images ---------------------------------------------------------------------------------------------
 
 
-def test_a_plan_becomes_the_todo_list(place):
+def test_a_plan_becomes_the_todo_list(bench):
     steps = [{"step": "Read", "status": "completed"}, {"step": "Fix", "status": "in_progress"}]
 
-    assert call(place, "update_plan", explanation="Start", plan=steps) == "Plan updated"
-    kept = json.loads(call(place, "todo_read"))["todos"]
-    assert [(todo["content"], todo["status"]) for todo in kept] == [("Read", "completed"), ("Fix", "in_progress")]
-    error = place[0].request(Call("update_plan", {"plan": [{"step": "", "status": "pending"}]})).error
+    assert call(bench, "update_plan", explanation="Start", plan=steps) == "Plan updated"
+    todos = json.loads(call(bench, "todo_read"))["todos"]
+    assert [(todo["content"], todo["status"]) for todo in todos] == [("Read", "completed"), ("Fix", "in_progress")]
+    error = bench[0].request(Call("update_plan", {"plan": [{"step": "", "status": "pending"}]})).error
     assert (error.code, error.message) == ("invalid_args", "plan[0].step is empty.")
 
 
-def test_an_image_is_shown_and_nothing_else(place):
-    runtime, folder = place
+def test_only_images_can_be_viewed(bench):
+    runtime, folder = bench
     folder.write("a.png", picture("PNG"))
 
     result = runtime.request(Call("view_image", {"path": "a.png"}))

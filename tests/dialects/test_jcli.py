@@ -25,39 +25,39 @@ from hilt.tools.computer import computer
     ],
 )  # fmt: skip
 def test_arguments_are_translated(name, arguments, expected):
-    given = dict(arguments)
+    before = dict(arguments)
 
     assert ENTRIES[name].arguments(arguments) == expected
-    assert arguments == given
+    assert arguments == before
 
 
 @pytest.mark.parametrize(
-    "note, following, printed, expected",
+    "note, next_args, printed, expected",
     [
         ("Use start_line=3 to continue.", {"start_line": 3}, "Use offset=2 to continue.", {"offset": 2}),
         ("Use end_line=7 for the lines before.", {"end_line": 7}, "Use limit=7 for the lines before.", {"limit": 7}),
     ],
 )
-def test_the_next_step_uses_the_arguments_of_the_dialect(note, following, printed, expected):
+def test_the_next_step_uses_the_arguments_of_the_dialect(note, next_args, printed, expected):
     body = f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {note}]"
-    cut: Any = {"truncated": True, "next": {"tool": "read_file", "args": {"path": "a", **following}}}
+    truncation: Any = {"truncated": True, "next": {"tool": "read_file", "args": {"path": "a", **next_args}}}
 
-    output = ENTRIES["Read"].reply(Output(body, meta={"truncation": cut}), {"path": "a"}, "/w")
+    output = ENTRIES["Read"].reply(Output(body, meta={"truncation": truncation}), {"path": "a"}, "/w")
 
     assert output.text == f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {printed}]"
     assert output.meta["truncation"]["next"] == {"tool": "Read", "args": {"path": "a", **expected}}
-    assert cut["next"]["tool"] == "read_file"
+    assert truncation["next"]["tool"] == "read_file"
 
 
 def test_the_next_call_continues_where_the_first_ended(runtime, workspace):
     workspace.write("a.txt", "".join(f"{'x' * 60} {number}\n" for number in range(3000)))
-    seen, args = 0, {"path": "a.txt"}
+    count, args = 0, {"path": "a.txt"}
     while args:
         result = runtime.call("Read", **args)
-        seen += result.text.count("x" * 60)
+        count += result.text.count("x" * 60)
         args = result.meta.get("truncation", {}).get("next", {}).get("args")
 
-    assert seen == 3000
+    assert count == 3000
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_next_call_continues_where_the_first_ended(runtime, workspace):
         ("read", {"path": "a.txt"}, "unknown_tool"),
     ],
 )
-def test_wrong_calls_are_refused(runtime, workspace, name, args, code):
+def test_invalid_calls_are_rejected(runtime, workspace, name, args, code):
     workspace.write("a.txt", "a\n")
 
     error = runtime.call(name, **args).error
@@ -93,11 +93,11 @@ def test_suggestions_use_the_names_of_the_dialect_but_keep_common_words(runtime,
     runtime.call("Task", action="create", title="One")
     runtime.call("Task", action="update", taskId=1, status="in_progress", owner="A")
 
-    taken = runtime.call("Task", action="update", taskId=1, status="in_progress", owner="B").error
-    idle = runtime.call("Agent", prompt=" ").error
+    busy = runtime.call("Task", action="update", taskId=1, status="in_progress", owner="B").error
+    empty = runtime.call("Agent", prompt=" ").error
 
-    assert (taken.code, taken.suggestion[:20]) == ("busy", "Choose another task:")
-    assert idle.suggestion == "Say what the agent is to do."
+    assert (busy.code, busy.suggestion[:20]) == ("busy", "Choose another task:")
+    assert empty.suggestion == "Describe the task in prompt."
     assert "Read" in runtime.call("Edit", path="a.txt", old_string="x").error.suggestion
 
 
@@ -131,4 +131,4 @@ def test_policy_and_trail_see_the_canonical_tool(base):
 
         assert result.ok
         assert [row.entry.tool for row in runtime.trail.rows()] == ["write_file", "read_file"]
-        assert {name for name, _, _ in runtime.schemas()} == set(ENTRIES) - {"ComputerUse"}  # there is no display
+        assert {name for name, _, _ in runtime.schemas()} == set(ENTRIES) - {"ComputerUse"}  # without a display

@@ -35,9 +35,9 @@ def test_the_examples_of_the_reference_run_as_printed(project, environ, tool, ar
     command = [sys.executable, "-m", "hilt", "--workspace", project.path]
     text = f'{{"tool":"{tool}","args":{args}}}'
 
-    done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
+    process = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
 
-    reply = json.loads(done.stdout)
+    reply = json.loads(process.stdout)
     assert (reply["ok"], reply["result"]) == (True, expected)
 
 
@@ -56,14 +56,14 @@ def test_grep_shows_files_context_lines_and_the_requested_number(runtime, projec
     assert grep(runtime, pattern="absent") == "[No matches.]"
 
 
-def test_glob_reports_how_many_paths_it_left_out(runtime, project):
+def test_glob_reports_how_many_paths_it_omitted(runtime, project):
     result = runtime.call("Glob", pattern="**/*.rs", limit=1)
 
     assert result.text == "main.rs\n[Showing 1 of 2 files; use a larger limit to see more.]"
     assert runtime.call("Glob", pattern="*.absent").text == "No files match."
 
 
-def test_arguments_outside_the_reference_are_refused(runtime, project):
+def test_arguments_outside_the_reference_are_rejected(runtime, project):
     for tool, args in (("Glob", {"pattern": "*", "sort": "mtime"}), ("Grep", {"pattern": "x", "output_mode": "all"})):
         error = runtime.call(tool, **args).error
         assert error is not None
@@ -88,5 +88,5 @@ def test_advice_names_only_existing_arguments(runtime, project, tool, args, advi
     assert not any(name in text for name in ("literal", "multiline", "include", "exclude:"))
 
 
-def test_glob_answers_when_an_absolute_pattern_finds_nothing(runtime, project):
+def test_glob_reports_that_an_absolute_pattern_matches_nothing(runtime, project):
     assert runtime.call("Glob", pattern="/absent/*.rs").text == "No files match."

@@ -18,7 +18,7 @@ from tests.dialects.rows import CALLS, ROWS, Row
 from tests.tools.test_read_file import picture
 
 COST_AVERAGE = 700  # characters of JSON for a tool, as for built-in ones
-COST_MOST = 1500
+COST_MAX = 1500
 
 each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.dialect}-{row.name}")
 
@@ -45,16 +45,16 @@ def test_a_schema_is_valid_closed_and_described(row):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_a_model_is_shown_of_a_dialect_is_short(base, name):
+def test_the_tool_list_of_a_dialect_is_short(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
         costs = {tool.name: cost(definition(tool)) for tool in shown(runtime.authority, session="s")}
 
     assert sum(costs.values()) / len(costs) <= COST_AVERAGE
-    assert {tool: count for tool, count in costs.items() if count > COST_MOST} == {}
+    assert {tool: count for tool, count in costs.items() if count > COST_MAX} == {}
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory):
+def shared_runtime(tmp_path_factory):
     """A runtime on a workspace, shared by calls that change nothing."""
     with temporary_runtime(str(tmp_path_factory.mktemp("rows"))) as (runtime, folder):
         folder.write("a.txt", "one\n")
@@ -62,23 +62,23 @@ def everything(tmp_path_factory):
 
 
 @each_row
-def test_wrong_arguments_are_refused_with_the_dialects_own_names(everything, row):
-    unknown = everything.request(Call(row.name, {**row.args, "colour": "red"}, dialect=row.dialect)).error
+def test_invalid_arguments_are_rejected_with_the_names_of_the_dialect(shared_runtime, row):
+    unknown = shared_runtime.request(Call(row.name, {**row.args, "colour": "red"}, dialect=row.dialect)).error
     required = entry(row).schema["required"]
-    lacking = everything.request(Call(row.name, {}, dialect=row.dialect)).error if required else None
+    missing = shared_runtime.request(Call(row.name, {}, dialect=row.dialect)).error if required else None
 
     assert unknown is not None
     assert (unknown.code, "colour is not an argument" in unknown.message) == ("invalid_args", True)
-    if lacking is not None:
-        assert lacking.code == "invalid_args"
-        assert [name for name in required if f"Missing required argument: {name}" not in lacking.message] == []
-        assert "list_tools" not in lacking.suggestion
+    if missing is not None:
+        assert missing.code == "invalid_args"
+        assert [name for name in required if f"Missing required argument: {name}" not in missing.message] == []
+        assert "list_tools" not in missing.suggestion
 
 
 @each_row
-def test_a_wrong_type_is_refused(everything, row):
+def test_a_wrong_type_is_rejected(shared_runtime, row):
     for name in row.args:
-        error = everything.request(Call(row.name, {**row.args, name: 1.5}, dialect=row.dialect)).error
+        error = shared_runtime.request(Call(row.name, {**row.args, name: 1.5}, dialect=row.dialect)).error
         assert (error.code, name in error.message) == ("invalid_args", True)
 
 
@@ -111,12 +111,12 @@ def test_a_rule_that_denies_a_tool_denies_it_under_every_name(denying, row):
     error = runtime.request(Call(row.name, row.args, dialect=row.dialect)).error
 
     assert (error.code, folder.tree()) == ("denied", before)
-    through = runtime.request(Call("tool_call", {"name": row.name, "arguments": row.args}, dialect=row.dialect)).error
-    assert (through.code, folder.tree()) == ("denied", before)
+    wrapped = runtime.request(Call("tool_call", {"name": row.name, "arguments": row.args}, dialect=row.dialect)).error
+    assert (wrapped.code, folder.tree()) == ("denied", before)
 
 
 @pytest.mark.parametrize("name", sorted({row.name for row in ROWS}))
-def test_a_rule_by_any_name_denies_all_tools_that_the_name_means(base, name):
+def test_a_rule_denies_all_tools_that_have_the_name(base, name):
     rules(base, f"deny: [{name!r}]\n")
     denied = {entry(row).tool for row in ROWS if row.name == name}
     with temporary_runtime(base) as (runtime, folder):
@@ -130,7 +130,7 @@ def test_a_rule_by_any_name_denies_all_tools_that_the_name_means(base, name):
         assert folder.read("a.txt") == "one\n"
 
 
-def test_a_rule_on_a_name_of_two_tools_leaves_the_names_of_one_apart(base):
+def test_tools_that_share_a_dialect_name_have_separate_rules(base):
     rules(base, "deny: [agent]\nallow: [task]\n")
     with temporary_runtime(base) as (runtime, _):
         board = runtime.request(Call("Task", {"action": "list"}, dialect="jcli"))
@@ -142,7 +142,7 @@ def test_a_rule_on_a_name_of_two_tools_leaves_the_names_of_one_apart(base):
     assert agent.error.code == "denied"
 
 
-def test_a_custom_tool_with_the_name_of_a_foreign_one_has_rules_of_its_own(base):
+def test_a_custom_tool_with_the_name_of_a_foreign_one_has_its_own_rules(base):
     @tool
     def shell(text: str) -> str:
         """Shout.
@@ -173,7 +173,7 @@ def test_a_custom_tool_with_the_name_of_a_foreign_one_has_rules_of_its_own(base)
         ("'Bash(echo:*)'", "shell", {"command": ["echo", "1"]}),
     ],
 )
-def test_rules_on_paths_and_commands_hold_under_the_names_of_codex(base, rule, name, args):
+def test_rules_on_paths_and_commands_apply_to_the_names_of_codex(base, rule, name, args):
     rules(base, f"deny: [{rule}]\n")
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "one\n")
@@ -200,7 +200,7 @@ def test_hooks_see_the_canonical_tool_under_every_name(base):
 
 @pytest.mark.parametrize("name", ["claude_code", "codex"])
 def test_the_names_of_clashing_dialects_need_the_dialect(runtime, name):
-    own = set(dialect(name)) - {known for other in ("jcli", "agentos") for known in dialect(other)}
-    for known in own - set(built_in_names()):
-        error = runtime.call(known).error
-        assert (known, error.code) == (known, "unknown_tool")
+    own = set(dialect(name)) - {tool_name for other in ("jcli", "agentos") for tool_name in dialect(other)}
+    for tool_name in own - set(built_in_names()):
+        error = runtime.call(tool_name).error
+        assert (tool_name, error.code) == (tool_name, "unknown_tool")

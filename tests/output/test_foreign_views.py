@@ -1,4 +1,4 @@
-"""Views of tools: which are accepted, which are refused and why."""
+"""Views of custom tools: which are accepted, which are rejected and why."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ def test_title_and_collapsed_are_kept_on_every_type(name):
     ],
     ids=json.dumps,
 )
-def test_a_view_with_only_what_its_type_needs_passes_unchanged(view):
+def test_a_view_with_only_required_fields_passes_unchanged(view):
     assert foreign_views.validate(view) == view
 
 
-def test_unknown_fields_are_left_out_at_every_level():
+def test_unknown_fields_are_removed_at_every_level():
     view = {
         "type": "diffs",
         "items": [{**DIFF, "match": 1, "hunks": [{**DIFF["hunks"][0], "note": "x"}]}],
@@ -233,7 +233,7 @@ def test_many_faults_are_not_all_listed():
     ],
     ids=["text", "rows", "cells"],
 )
-def test_a_view_too_large_to_keep_becomes_none(view):
+def test_a_view_that_is_too_large_becomes_none(view):
     assert foreign_views.validate(view)["message"] == f"The {view['type']} view is larger than 4,000,000 characters."
 
 
@@ -255,11 +255,11 @@ json_values = st.recursive(
 )
 
 
-def places(value: Any) -> list[tuple[Any, Any]]:
+def locations(value: Any) -> list[tuple[Any, Any]]:
     """Return every (container, key) of a JSON value."""
     pairs: dict[type, Any] = {dict: dict.items, list: enumerate}
     items = list(pairs[type(value)](value)) if type(value) in pairs else []
-    return [(value, key) for key, _ in items] + [place for _, inner in items for place in places(inner)]
+    return [(value, key) for key, _ in items] + [location for _, inner in items for location in locations(inner)]
 
 
 @st.composite
@@ -267,7 +267,7 @@ def almost_views(draw):
     """A documented view with a few of its parts, at any depth, replaced or removed."""
     view = json.loads(json.dumps(draw(st.sampled_from(list(DOCUMENTED.values())))))
     for _ in range(draw(st.integers(0, 3))):
-        if not (candidates := places(view)):
+        if not (candidates := locations(view)):
             break
         container, key = draw(st.sampled_from(candidates))
         if draw(st.booleans()):
@@ -287,7 +287,7 @@ def test_any_value_becomes_a_valid_view(value):
     json.dumps(view, allow_nan=False, ensure_ascii=False).encode()
 
 
-def test_extract_takes_views_out_at_any_depth_and_returns_the_outermost():
+def test_extract_removes_views_at_any_depth_and_returns_the_outermost():
     inner, outer = {"type": "none", "message": "inner"}, {"type": "none", "message": "outer"}
     value = {"files": [{"name": "a", "_visualization": inner}], "data": {"ok": True, "_visualization": outer}}
 
@@ -303,21 +303,21 @@ def test_extract_does_not_change_its_argument():
 
 
 @pytest.mark.parametrize("value", [None, 3, "_visualization", [], {"a": 1}, {"a": 1, "_visualization": None}])
-def test_extract_finds_no_view_where_there_is_none(value):
+def test_extract_returns_no_view_if_there_is_none(value):
     rest, view = foreign_views.extract(value)
 
     assert view is None
     assert rest == ({"a": 1} if isinstance(value, dict) else value)
 
 
-def test_extract_says_what_is_wrong_with_a_broken_view():
+def test_extract_reports_what_is_wrong_with_an_invalid_view():
     assert foreign_views.extract({"_visualization": "pretty"}) == (
         {},
         {"type": "none", "message": "Not a view: must be an object, not a string."},
     )
 
 
-def test_extract_goes_deeper_than_the_recursion_limit():
+def test_extract_handles_nesting_beyond_the_recursion_limit():
     value: Any = {"_visualization": DIFF}
     for _ in range(100_000):
         value = [value]

@@ -42,9 +42,9 @@ def test_the_prometheus_parser_returns_any_name_unchanged(names):
         "function_call_duration_ms": "histogram",
     }
     assert {sample.labels["tool"]: sample.value for sample in families["tool_execution"].samples} == names
-    timed = families["function_call_duration_ms"].samples
-    assert {s.labels["tool"]: s.value for s in timed if s.labels.get("le") == "+Inf"} == names
-    assert {s.labels["tool"] for s in timed if s.name.endswith("_sum") and s.value == 1.5} == set(names)
+    durations = families["function_call_duration_ms"].samples
+    assert {s.labels["tool"]: s.value for s in durations if s.labels.get("le") == "+Inf"} == names
+    assert {s.labels["tool"] for s in durations if s.name.endswith("_sum") and s.value == 1.5} == set(names)
 
 
 @pytest.mark.parametrize(

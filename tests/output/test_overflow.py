@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt import Output, tool
-from hilt.output.overflow import LINE_CHARACTERS, Overflow, broken
+from hilt.output.overflow import LINE_CHARACTERS, Overflow, split_long_lines
 from hilt.testing import temporary_runtime
 
 
@@ -17,18 +17,18 @@ def overflow(tmp_path):
     return Overflow(str(tmp_path / "overflow" / "w" / "s"), keep_days=7, keep_megabytes=1, limit=50_000)
 
 
-def test_long_text_is_stored_whole_and_shown_by_its_ends(overflow):
+def test_long_text_is_saved_in_full_and_previewed_by_its_ends(overflow):
     text = "".join(f"line {number}\n" for number in range(20_000))
 
-    stored = overflow.keep(text, "search files")
+    saved = overflow.keep(text, "search files")
 
-    with open(stored.path, encoding="utf-8", newline="") as file:
+    with open(saved.path, encoding="utf-8", newline="") as file:
         assert file.read() == text
-    assert stored.preview.startswith(text[:10_000])
-    *lines, last = stored.preview.split("\n")
+    assert saved.preview.startswith(text[:10_000])
+    *lines, last = saved.preview.split("\n")
     assert "\n".join(lines).endswith(text[-2_000:-1])
-    assert stored.path in last
-    assert stored.size == len(text)
+    assert saved.path in last
+    assert saved.size == len(text)
 
 
 @pytest.mark.parametrize("label", ["read_file", "../../etc/passwd", "/", "..", "a\nb", "ü" * 200, "", "\0", "x" * 1000])
@@ -40,7 +40,7 @@ def test_a_label_cannot_escape_the_folder(overflow, label):
 
 
 @pytest.mark.parametrize("text", ["a\r\nb\rc\n", "\udcff not UTF-8", "\ud800", "", "\0", "\u2028\x85"])
-def test_any_text_can_be_stored_with_its_line_endings(overflow, text):
+def test_any_text_can_be_saved_with_its_line_endings(overflow, text):
     path = overflow.save(text, "x")
 
     with open(path, "rb") as file:
@@ -67,10 +67,10 @@ def test_the_newest_file_is_kept_whatever_its_size(overflow):
 
 
 @given(st.text(st.sampled_from("ab\n"), max_size=50), st.integers(1, 40))
-def test_wrapped_lines_fit_and_lose_no_character(text, factor):
+def test_split_lines_fit_and_lose_no_character(text, factor):
     long = text.replace("a", "a" * 500 * factor)
 
-    result = broken(long)
+    result = split_long_lines(long)
 
     assert result.replace("\n", "") == long.replace("\n", "")
     assert all(len(line) <= LINE_CHARACTERS for line in result.split("\n"))
@@ -78,7 +78,7 @@ def test_wrapped_lines_fit_and_lose_no_character(text, factor):
         assert result == long
 
 
-def test_a_result_that_is_too_long_is_cut_and_the_rest_can_be_read(base):
+def test_a_result_that_is_too_long_is_truncated_and_can_be_read_in_full(base):
     @tool
     def chatter() -> Output:
         """Talk."""
@@ -105,7 +105,7 @@ def test_a_session_cannot_read_the_overflow_of_another(base):
     assert result.error.code == "path_outside_workspace"
 
 
-def test_output_that_cannot_be_stored_is_shown_in_part(base):
+def test_output_that_cannot_be_saved_is_still_previewed(base):
     @tool
     def much() -> Output:
         """Say much."""
@@ -116,5 +116,5 @@ def test_output_that_cannot_be_stored_is_shown_in_part(base):
         result = runtime.call("much")
 
     assert result.ok
-    assert "The rest could not be saved" in result.text
+    assert "The full output could not be saved" in result.text
     assert "_filePath" not in result.meta

@@ -18,7 +18,7 @@ def test_no_control_characters_remain_except_newlines_and_tabs(text):
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])))
-def test_text_without_control_characters_stays_as_it_is(text):
+def test_text_without_control_characters_is_unchanged(text):
     assert plain(text) == text
 
 

@@ -1,4 +1,4 @@
-"""Secrets in JSON: what the fast check calls clean must hold nothing that would be redacted."""
+"""Secrets in JSON: text that passes the fast check must contain nothing that would be redacted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRETS = [
 @given(st.text(), st.sampled_from(["", *SECRETS]), st.text())
 @example("\n", "sk-" + "a1" * 12, "\n")  # the letter of an escape is not part of a word
 @example("\\", ODD, '"')
-def test_json_that_is_called_clean_holds_no_secret(before, secret, after):
+def test_json_that_is_clean_contains_no_secret(before, secret, after):
     value = {"args": {"path": [before + secret + after]}, before: 1}
 
     assert REDACTOR.json(value) == value or not REDACTOR.is_clean(encode(value))

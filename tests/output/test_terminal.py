@@ -37,7 +37,7 @@ SHELL: dict[str, Any] = {"type": "shell-output", "command": "npm test", "exitCod
 
 @contextlib.contextmanager
 def rich_installed(installed: bool) -> Iterator[None]:
-    """Make `import rich` fail inside the block unless it is to be installed."""
+    """Make `import rich` fail inside the block unless `installed`."""
     with pytest.MonkeyPatch.context() as patch:
         if not installed:
             loaded = {name for name in sys.modules if name.split(".")[0] == "rich"}
@@ -207,7 +207,7 @@ def colours_removed(text: str) -> str:
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-def test_a_view_as_plain_text(view, expected):
+def test_a_view_is_rendered_as_plain_text(view, expected):
     assert render(view, width=60, color=False) == dedented(expected)
 
 
@@ -284,7 +284,7 @@ def test_markdown_is_formatted_when_rich_is_installed_and_shown_as_written_other
 
 
 @pytest.mark.parametrize("color", [False, True])
-def test_pictures_are_named_and_not_printed(color):
+def test_pictures_are_shown_by_label_only(color):
     class Picture(NamedTuple):
         data: bytes
         kind: str
@@ -319,7 +319,7 @@ def test_an_unknown_language_is_shown_without_colour():
     assert colours_removed(text) == render(CODE, width=60, color=False)
 
 
-def test_a_long_table_is_cut_with_a_count():
+def test_a_long_table_is_truncated_with_a_count():
     rows = [{"a": number} for number in range(10_000)]
 
     lines = render({"type": "table", "columns": [{"key": "a"}], "rows": rows}, width=40, color=False).split("\n")
@@ -328,7 +328,7 @@ def test_a_long_table_is_cut_with_a_count():
     assert lines[-1] == "… 9,000 more rows"
 
 
-def test_a_table_of_many_columns_shows_those_that_fit_and_counts_the_rest():
+def test_a_table_shows_the_columns_that_fit_and_counts_the_others():
     columns = [{"key": f"column {number}"} for number in range(100)]
     rows = [{f"column {number}": "some value" for number in range(100)}]
 
@@ -351,7 +351,7 @@ def test_a_table_of_many_columns_shows_those_that_fit_and_counts_the_rest():
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-def test_a_long_view_is_cut_with_a_count(view, last):
+def test_a_long_view_is_truncated_with_a_count(view, last):
     assert render(view, width=40, color=False).split("\n")[-1] == last
 
 
@@ -387,8 +387,8 @@ def test_inert_makes_control_characters_visible(text, expected):
     assert inert(text) == expected
 
 
-telling = "\x1b\x9b\u202e\r\n\t\ud800日한👩\u200d\ufe0f e[]`*#|<>&_"
-characters = st.characters(exclude_categories=()) | st.sampled_from(telling)
+critical = "\x1b\x9b\u202e\r\n\t\ud800日한👩\u200d\ufe0f e[]`*#|<>&_"
+characters = st.characters(exclude_categories=()) | st.sampled_from(critical)
 texts = st.text(characters, max_size=60) | st.just("\x1b[999m") | st.just("long word " * 30) | st.just("日本語" * 100)
 counts = st.integers(0, 2**53 - 1) | st.integers(0, 200)
 flags = st.booleans()
@@ -483,17 +483,17 @@ from hilt.output.terminal import render
 print(render({"type": "code", "path": "a.py", "content": "x", "created": True}, width=80, color=False))
 print(sorted({"rich", "pygments", "dataclasses", "inspect", "asyncio", "pathlib"} & set(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
 def test_program_output_keeps_its_colours_and_loses_other_control_sequences():
     view = SHELL | {"stdout": "\x1b[1;31mred\nstill\x1b[0m plain\x1b[2J\x1b]0;title\x07\x1b[H\x07 10%\r100%\n"}
 
     assert render(view, width=40, color=False).splitlines()[1:-1] == ["red", "100%"]
-    painted = render(view, width=40, color=True).splitlines()[1:-1]
-    assert painted == ["\x1b[1;31mred\x1b[0m", "100%"]
+    coloured = render(view, width=40, color=True).splitlines()[1:-1]
+    assert coloured == ["\x1b[1;31mred\x1b[0m", "100%"]
 
 
 def test_colours_continue_on_the_next_line_until_reset():

@@ -56,7 +56,7 @@ def test_a_diff_numbers_the_lines_of_both_sides():
     }
 
 
-def test_a_long_diff_is_cut_says_so_and_keeps_the_full_counts():
+def test_a_long_diff_is_truncated_says_so_and_keeps_the_full_counts():
     view = views.diff("a.unknown", [replaced(1_500), replaced(10)])
 
     assert view["title"] == "a.unknown (first 2,000 of 3,020 changed lines)"
@@ -85,7 +85,7 @@ def test_diffs_past_the_limit_keep_the_counts_of_every_file():
     ]
 
 
-def test_code_counts_its_lines_and_names_its_language():
+def test_code_has_its_line_count_and_language():
     assert views.code("a/b.rs", "fn main() {}\n// end", created=True) == {
         "type": "code",
         "path": "a/b.rs",
@@ -105,7 +105,7 @@ def test_code_from_the_middle_of_a_file_says_where_it_starts():
 @pytest.mark.parametrize(
     "content, length", [("123456789\n" * 30_000, 200_000), ("1234567\n9" * 30_000, 199_997), ("x" * 300_000, 200_000)]
 )
-def test_long_code_is_cut_at_a_line_boundary_if_possible_and_says_so(content, length):
+def test_long_code_is_truncated_at_a_line_boundary_if_possible_and_says_so(content, length):
     view = views.code("a.txt", content)
 
     assert view["content"] == content[:length]
@@ -113,7 +113,7 @@ def test_long_code_is_cut_at_a_line_boundary_if_possible_and_says_so(content, le
     assert view["lineCount"] == len(content.splitlines())
 
 
-def test_a_file_list_keeps_the_total_when_it_is_cut():
+def test_a_truncated_file_list_keeps_the_total():
     view = views.file_list([views.File(f"{number}.py", line=number) for number in range(5_000)])
 
     assert (len(view["files"]), view["total"]) == (2_000, 5_000)

@@ -1,4 +1,4 @@
-"""The surfaces on which the examples of a document are played: add one to SURFACES and every document runs on it."""
+"""The surfaces on which the examples of a document run: add one to SURFACES and every document runs on it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def of_envelope(envelope: dict[str, Any]) -> Answer:
 
 
 def of_result(result: dict[str, Any]) -> Answer:
-    """Return the answer in a result of MCP; one without content asks the client a question."""
+    """Return the answer in an MCP result; a result without content asks the client a question."""
     if "content" not in result:
         return Answer(False, json.dumps(result), "input_required")
     text = "".join(block["text"] for block in result["content"] if block["type"] == "text")
@@ -56,7 +56,7 @@ def of_result(result: dict[str, Any]) -> Answer:
 
 @contextmanager
 def one_shot(command: Command) -> Iterator[Ask]:
-    """One process for each call, and a resident process for what outlives it."""
+    """One process for each call, and a resident process for jobs and agents."""
     command.environ["HILT_RESIDENT"] = "auto"
     try:
         yield lambda tool, args: of_envelope(command.ask({"tool": tool, "args": args})[0])
@@ -70,12 +70,12 @@ def session(command: Command) -> Iterator[Ask]:
     with command.start(line=forked("stdio")) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        written, read = process.stdin, process.stdout
+        stdin, stdout = process.stdin, process.stdout
 
         def ask(tool: str, args: Any) -> Answer:
-            written.write(json.dumps({"tool": tool, "args": args}).encode() + b"\n")
-            written.flush()
-            return of_envelope(json.loads(read.readline()))
+            stdin.write(json.dumps({"tool": tool, "args": args}).encode() + b"\n")
+            stdin.flush()
+            return of_envelope(json.loads(stdout.readline()))
 
         yield ask
         process.communicate(timeout=60)
@@ -96,9 +96,9 @@ def mcp_http(command: Command) -> Iterator[Ask]:
 
         def ask(tool: str, args: Any) -> Answer:
             result = test_http.call(address, tool, args, meta=meta)
-            offered = result.get("_meta", {}).get(SESSION)
-            if offered is not None:  # requests have no other connection to each other
-                meta[SESSION] = offered
+            session_id = result.get("_meta", {}).get(SESSION)
+            if session_id is not None:  # nothing else links the requests
+                meta[SESSION] = session_id
             return of_result(result)
 
         yield ask
@@ -126,7 +126,7 @@ SURFACES: dict[str, Callable[[Command], AbstractContextManager[Ask]]] = {
 
 
 class Step(NamedTuple):
-    """A call of a document, and what its answer must be: an exact text, or anything that `holds`."""
+    """A call of a document, and its expected answer: an exact text, or a predicate."""
 
     tool: str
     args: Any

@@ -1,4 +1,4 @@
-"""Every call that the page of agentos shows, on every surface."""
+"""Every call on the page of agentos, on every surface."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spawned(answer: Answer) -> bool:
 
 @needs_sandbox
 @pytest.mark.parametrize("surface", SURFACES)
-def test_every_call_of_the_page_is_answered(tmp_path, surface):
+def test_every_call_of_the_page_works(tmp_path, surface):
     command = Command(str(tmp_path), OPENAI_API_KEY="key-of-the-test")
     folder = command.folder
     folder.write("src/config.ts", "export const x = 1;\n" * 1000)

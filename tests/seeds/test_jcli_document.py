@@ -1,4 +1,4 @@
-"""Every call and file that the reference of j-cli shows, on every surface."""
+"""Every call and file in the reference of j-cli, on every surface."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.programs import needs_sandbox
 from tests.seeds.surfaces import SURFACES, Ask, Step, play
 from tests.surfaces.commands import Command
 from tests.tools.test_read_file import picture
-from tests.web.servers import Asked, answer, serving
+from tests.web.servers import Request, answer, serving
 
 BUILT = "[exit: 0]\ncargo build --release\n[classification: success — exit status 0]"
-# as printed, with the indentation that printing lost
+# as printed, with the lost indentation restored
 PERMISSIONS = """\
 # .jcli/permissions.yaml
 permissions:
@@ -45,7 +45,7 @@ ASK = """{
 }"""
 
 UNAPPROVED = ("approval_required", "input_required")
-NOBODY = ("no_one_to_ask", "input_required")  # nobody answers here; some clients are asked to
+NOBODY = ("no_one_to_ask", "input_required")  # no user answers; some clients are asked instead
 
 # the arguments as printed
 CALLS: list[tuple[str, str, object]] = [
@@ -73,8 +73,10 @@ OTHERS: list[Step] = [
     Step("LoadSkill", {"name": "j-cli", "arguments": "x"}, "not_found", fails=True),
     Step("RegisterHook", {"action": "list"}, lambda a: True),
     Step("RegisterHook", {"action": "help"}, lambda a: "pre_tool_execution" in a.text),
-    Step("Compact", {}, lambda a: a.text.startswith("There is nothing to compact")),  # the conversation is not hilt's
-    # every action needs approval, and nobody is there to give it
+    Step(
+        "Compact", {}, lambda a: a.text.startswith("There is nothing to compact")
+    ),  # hilt does not manage the conversation
+    # every action needs approval, and no user is available
     Step("ComputerUse", {"action": "screenshot", "som": True}, lambda a: a.code in UNAPPROVED, fails=True),
     Step("ComputerUse", {"action": "keys", "keys": ["cmd", "c"]}, lambda a: a.code in UNAPPROVED, fails=True),
     Step("WebSearch", {"query": "serde", "count": 3, "type": "keyword"}, lambda a: bool(a.code), fails=True),
@@ -99,13 +101,13 @@ def project(base: str, *, place: str, model: str) -> Command:
     return command
 
 
-def page(asked: Asked) -> bytes:
-    wanted = asked.headers.get("accept") == "application/vnd.github.v3+json"
-    return answer('{"name": "rust"}', "application/json") if wanted else answer("<h1>serde</h1>")
+def page(request: Request) -> bytes:
+    wants_json = request.headers.get("accept") == "application/vnd.github.v3+json"
+    return answer('{"name": "rust"}', "application/json") if wants_json else answer("<h1>serde</h1>")
 
 
 def background(ask: Ask) -> None:
-    """Run the example of a background command, and read and end it."""
+    """Run the example of a background command, read its output and stop it."""
     task = ask("Bash", json.loads("""{"command": "npm run dev", "run_in_background": true}""")).data
     running = ask("TaskOutput", {"task_id": task["task_id"], "block": True, "timeout": 500})
     assert (running.data["status"], running.data["exit_code"]) == ("running", None)
@@ -115,7 +117,7 @@ def background(ask: Ask) -> None:
 
 
 def planning(ask: Ask) -> None:
-    """Enter and leave plan mode; without a person who can approve the plan there is no way in, or none out."""
+    """Enter and leave plan mode; without a user who can approve the plan, one of the two fails."""
     entered = ask("EnterPlanMode", {})
     if entered.ok:
         assert "ExitPlanMode" in entered.text
@@ -126,7 +128,7 @@ def planning(ask: Ask) -> None:
 
 @needs_sandbox
 @pytest.mark.parametrize("surface", SURFACES)
-def test_every_call_of_the_reference_is_answered(tmp_path, surface):
+def test_every_call_of_the_reference_works(tmp_path, surface):
     with serving(page) as site, serving_model(Turn("Done."), repeat=True) as model:
         command = project(str(tmp_path), place=site.place, model=model.openai_url)
         fetches = [

@@ -1,4 +1,4 @@
-"""Every file and sample that the page of Jean2 on writing tools shows, on every surface."""
+"""Every file and sample on the page of Jean2 about writing tools, on every surface."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.programs import PATH, program
 from tests.seeds.surfaces import SURFACES
 from tests.surfaces.commands import Command
 
-# as printed, with the indentation that printing lost
+# as printed, with the lost indentation restored
 MY_TOOL = """\
 ---
 name: my-tool
@@ -161,7 +161,7 @@ OUTPUT = r"""{
 }"""
 
 
-def written(folder: str, **files: str) -> None:
+def write_files(folder: str, **files: str) -> None:
     os.makedirs(folder, exist_ok=True)
     for name, text in files.items():
         with open(os.path.join(folder, name.replace("__", ".")), "w", encoding="utf-8") as file:
@@ -177,11 +177,11 @@ def test_the_files_of_the_page_run_unchanged(tmp_path, surface):
     checked = MY_TOOL.replace("hasSecurityCheck: false", "hasSecurityCheck: true").replace(
         "inputSchema:", f"{ENV}inputSchema:"
     )
-    # JSON without quotes around the keys is what a script prints, too
+    # the JSON of the page is also a valid JavaScript expression
     security = f"console.log(JSON.stringify({SECURITY}));"
-    written(f"{home}/tools/my-tool", tool__md=checked, script__ts=SCRIPT, security__ts=security)
-    written(f"{home}/tools/word-count", tool__md=WORD_COUNT, script__ts=WORD_COUNT_SCRIPT)
-    written(str(home), __env=DOT_ENV)
+    write_files(f"{home}/tools/my-tool", tool__md=checked, script__ts=SCRIPT, security__ts=security)
+    write_files(f"{home}/tools/word-count", tool__md=WORD_COUNT, script__ts=WORD_COUNT_SCRIPT)
+    write_files(str(home), __env=DOT_ENV)
     views = {name: json.dumps({"shown": name, "_visualization": json.loads(text)}) for name, text in VIEWS.items()}
     fields = {
         "name": "show",
@@ -190,7 +190,7 @@ def test_the_files_of_the_page_run_unchanged(tmp_path, surface):
         "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object"},
     }
-    written(
+    write_files(
         f"{home}/tools/show",
         tool__json=json.dumps(fields),
         script__sh='read -r input; name=${input#*\\"view\\":*\\"}; cat "${0%/*}/${name%%\\"*}.json"\n',
@@ -204,10 +204,10 @@ def test_the_files_of_the_page_run_unchanged(tmp_path, surface):
         missing = ask("my-tool", {"path": "gone"})
         assert (missing.ok, missing.code, "File not found" in missing.text) == (False, "tool_failed", True)
         assert ask("word-count", {"path": "a.txt"}).data == {"words": 3, "lines": 3, "characters": 14}
-        shown = ask("show", {"view": "page"})
+        page = ask("show", {"view": "page"})
         has_views = "mcp" not in surface
-        assert shown.data == {"content": "Line 1\nLine 2\nLine 3"}
-        assert shown.view == (json.loads(OUTPUT)["_visualization"] if has_views else None)
+        assert page.data == {"content": "Line 1\nLine 2\nLine 3"}
+        assert page.view == (json.loads(OUTPUT)["_visualization"] if has_views else None)
         for name, text in VIEWS.items():
             answer = ask("show", {"view": name})
             assert answer.data == {"shown": name}

@@ -1,4 +1,4 @@
-"""Every call and file that the reference of jinn shows, on every surface."""
+"""Every call and file in the reference of jinn, on every surface."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def names(answer: Answer) -> set[str]:
     return {entry["name"] for entry in answer.data["tools"]}
 
 
-# the lines as printed, each with its answer; those that change a file come after those that only read it
+# the lines as printed, each with its expected answer; those that change a file come last
 LINES: list[tuple[str, Any]] = [
     ("""echo '{"tool":"read_file","args":{"path":"main.go"}}' | jinn""", numbered(1, 11)),
     ("""echo '{"tool":"read_file","args":{"path":"main.go","start_line":10,"end_line":20}}' | jinn""", numbered(10, 11)),  # noqa: E501
@@ -134,7 +134,7 @@ def project(base: str) -> Command:
     return command
 
 
-def after(command: Command) -> None:
+def check_files(command: Command) -> None:
     folder = command.folder
     assert folder.read("main.go") == GO.replace("old remark", "new remark").replace("fmt.P", "log.P").replace(
         "}\nold\n", "}\nnew\n"
@@ -145,11 +145,11 @@ def after(command: Command) -> None:
 
 @needs_sandbox
 @pytest.mark.parametrize("surface", [name for name in SURFACES if name != "one-shot"])
-def test_every_line_of_the_reference_is_answered(tmp_path, surface):
+def test_every_line_of_the_reference_works(tmp_path, surface):
     command = project(str(tmp_path))
     with SURFACES[surface](command) as ask:
         play(ask, [step(line, expected) for line, expected in LINES])
-        after(command)
+        check_files(command)
         last = next(item for item in ask("undo", {"action": "list"}).data["snapshots"] if item["path"] == "a.go")
         assert ask("undo", {"action": "restore", "id": last["id"][:6]}).ok
 
@@ -161,22 +161,22 @@ def test_the_lines_run_in_a_shell_as_printed(tmp_path):
     command = project(str(tmp_path))
     script = "\n".join(line.replace("| jinn", "| hilt") for line, _ in LINES)
 
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", script], cwd=command.folder.path, env=command.environ, capture_output=True, timeout=120
     )
 
-    replies = [json.loads(reply) for reply in done.stdout.splitlines()]
-    assert done.stderr == b""
+    replies = [json.loads(reply) for reply in process.stdout.splitlines()]
+    assert process.stderr == b""
     assert len(replies) == len(LINES)
     for (line, expected), reply in zip(LINES, replies, strict=True):
         assert reply["ok"] or "a1b2c3" in line, reply
         answer = of_envelope(reply)
         assert answer.text == expected if isinstance(expected, str) else expected(answer), (line, reply)
-    after(command)
+    check_files(command)
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_the_language_server_answers(tmp_path, surface):
+def test_the_language_server_examples_work(tmp_path, surface):
     program("gopls")
     program("go")
     command = Command(str(tmp_path))
@@ -192,4 +192,4 @@ def test_the_language_server_answers(tmp_path, surface):
 def test_every_tool_of_the_reference_is_called_here():
     called = {json.loads(re.findall(r"echo '(.*)' \| jinn", line)[0])["tool"] for line, _ in (*LINES, *LSP)}
 
-    assert len(called) == 19  # all that the reference shows a call of
+    assert len(called) == 19  # all tools with an example

@@ -1,4 +1,4 @@
-"""Every file that the proposal of nanocoder's custom tools shows, on every surface."""
+"""Every file in the proposal for nanocoder's custom tools, on every surface."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_files_of_the_proposal_run_unchanged(tmp_path, surface):
     command.environ["PATH"] = command.folder.join("bin") + os.pathsep + PATH
     write(".nanocoder/tools/k8s-pods.md", K8S_PODS)
     write(".nanocoder/tools/k8s-all.md", FULL.replace("{{ name }}", "name").replace("{{# name }}…{{/ name }}", "name"))
-    write(".nanocoder/tools/jira.ts", TICKET)  # with an address that needs no network
+    write(".nanocoder/tools/jira.ts", TICKET)  # with a local address
     write("sub/a.txt", "")
 
     with SURFACES[surface](command) as ask:
@@ -72,8 +72,8 @@ def test_the_files_of_the_proposal_run_unchanged(tmp_path, surface):
             ({"namespace": "Prod!"}, "namespace"),
             ({"namespace": "x" * 64}, "namespace"),
         ):
-            wrong = ask("k8s_pods", args)
-            assert (wrong.ok, message in wrong.text) == (False, True)
+            rejected = ask("k8s_pods", args)
+            assert (rejected.ok, message in rejected.text) == (False, True)
         everything = ask("k8s_all", {"namespace": "b", "selector": ["x", "y"], "count": 9})
         assert everything.text == f"<get><pods><-n><b><-l><x y>\n{os.path.realpath(command.folder.join('sub'))}\nbar\n"
         assert not ask("k8s_all", {"namespace": "d"}).ok

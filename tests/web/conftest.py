@@ -19,9 +19,9 @@ def authority(tmp_path_factory) -> Authority:
 
 @pytest.fixture
 def reach(tmp_path) -> Callable[..., Reach]:
-    """Return a function that makes a web client."""
+    """Return a function that creates a web client."""
 
-    def make(*opened: str, **options: Any) -> Reach:
-        return Reach(tmp_path, opened, **options)
+    def make(*allowed: str, **options: Any) -> Reach:
+        return Reach(tmp_path, allowed, **options)
 
     return make

@@ -14,27 +14,27 @@ from hilt.web.guard import NetworkGuard
 
 
 class Reach:
-    """A maker of web clients, with a record of their actions."""
+    """Creates web clients and records their actions."""
 
     def __init__(
         self,
         folder: Path,
-        opened: Sequence[str] = (),
+        allowed: Sequence[str] = (),
         names: Mapping[str, Sequence[str]] | None = None,
         authority: str = "",
-        refused: Callable[[str], None] = lambda url: None,
+        check: Callable[[str], None] = lambda url: None,
         keys: Mapping[str, str] | None = None,
         base_urls: Mapping[str, str] | None = None,
         resolve: Callable[[str], Sequence[str]] | None = None,
     ) -> None:
-        self.looked_up: list[str] = []
+        self.resolved: list[str] = []
         self.contacts: list[str] = []
         self.admitted: list[tuple[str, bool]] = []
         self.fence = Fence()
         self._names = names or {}
-        self._refused = refused
+        self._check = check
         self._access = Access(
-            NetworkGuard(opened, resolve or self._resolve),
+            NetworkGuard(allowed, resolve or self._resolve),
             PageCache(Database(str(folder / "web.db"), MIGRATIONS, durable=False)),
             session="session",
             fence=self.fence,
@@ -52,15 +52,20 @@ class Reach:
 
     def fetch(self, url: str, headers: Mapping[str, str] | None = None, **options: object) -> StoredAnswer:
         """Fetch a URL as a call would."""
-        arguments: dict[str, object] = {"headers": headers or {}, "authorization": None, "most": 500_000, **options}
+        arguments: dict[str, object] = {
+            "headers": headers or {},
+            "authorization": None,
+            "max_bytes": 500_000,
+            **options,
+        }
         return self.web.fetch(url, **arguments)  # type: ignore[arg-type]
 
     def _resolve(self, host: str) -> Sequence[str]:
-        self.looked_up.append(host)
+        self.resolved.append(host)
         if host in self._names:
             return self._names[host]
         return [host] if host[-1].isdigit() or ":" in host else []
 
-    def _admit(self, url: str, *, chosen: bool) -> None:
-        self.admitted.append((url, chosen))
-        self._refused(url)
+    def _admit(self, url: str, *, redirected: bool) -> None:
+        self.admitted.append((url, redirected))
+        self._check(url)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """A request as it arrived; names of headers in lower case."""
 
     method: str
@@ -22,24 +22,24 @@ class Asked(NamedTuple):
     body: bytes
 
 
-Answering = Callable[[Asked], bytes | Iterable[bytes]]
+Responder = Callable[[Request], bytes | Iterable[bytes]]
 
 
 class Site:
-    """A server; `asked` holds its requests, `names` the names that TLS clients requested."""
+    """A server; `requests` has what it received, `names` the names that TLS clients requested."""
 
-    def __init__(self, answer: Answering, tls: ssl.SSLContext | None, host: str) -> None:
-        self.asked: list[Asked] = []
+    def __init__(self, answer: Responder, tls: ssl.SSLContext | None, host: str) -> None:
+        self.requests: list[Request] = []
         self.names: list[str | None] = []
         self._answer = answer
         self._tls = tls
         if tls is not None:
-            tls.sni_callback = lambda line, name, context: self.names.append(name)
+            tls.sni_callback = lambda connection, name, context: self.names.append(name)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, 0), family=family)
         self.host = host
         self.port: int = self._listener.getsockname()[1]
-        self._lines: list[socket.socket] = []
+        self._connections: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -54,56 +54,56 @@ class Site:
 
     def close(self) -> None:
         """End the server and every connection."""
-        for line in (self._listener, *self._lines):
+        for connection in (self._listener, *self._connections):
             with suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
-            line.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self) -> None:
         while True:
             try:
-                line, _ = self._listener.accept()
+                connection, _ = self._listener.accept()
             except OSError:
                 return
-            self._lines.append(line)
-            threading.Thread(target=self._serve, args=(line,), daemon=True).start()
+            self._connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, line: socket.socket) -> None:
+    def _serve(self, connection: socket.socket) -> None:
         with suppress(OSError):
             if self._tls is not None:
-                line = self._tls.wrap_socket(line, server_side=True)
-                self._lines.append(line)
-            asked = _read(line)
-            if asked is not None:
-                self.asked.append(asked)
-                answer = self._answer(asked)
+                connection = self._tls.wrap_socket(connection, server_side=True)
+                self._connections.append(connection)
+            request = _read(connection)
+            if request is not None:
+                self.requests.append(request)
+                answer = self._answer(request)
                 for piece in [answer] if isinstance(answer, bytes) else answer:
-                    line.sendall(piece)
+                    connection.sendall(piece)
         with suppress(OSError):
-            line.shutdown(socket.SHUT_WR)
-        line.close()
+            connection.shutdown(socket.SHUT_WR)
+        connection.close()
 
 
-def _read(line: socket.socket) -> Asked | None:
+def _read(connection: socket.socket) -> Request | None:
     data = b""
     while b"\r\n\r\n" not in data:
-        chunk = line.recv(65536)
+        chunk = connection.recv(65536)
         if not chunk:
             return None
         data += chunk
     head, _, body = data.partition(b"\r\n\r\n")
-    first, *rest = head.decode("latin-1").split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in rest)}
+    first, *fields = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
     while len(body) < int(headers.get("content-length", 0)):
-        body += line.recv(65536)
+        body += connection.recv(65536)
     method, path, _ = first.split(" ")
-    return Asked(method, path, headers, body)
+    return Request(method, path, headers, body)
 
 
 @contextmanager
-def serving(answer: Answering | bytes, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[Site]:
-    """Run a server with an answer to every request."""
-    site = Site(answer if callable(answer) else lambda asked: answer, tls, host)
+def serving(answer: Responder | bytes, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[Site]:
+    """Run a server that sends `answer` to every request."""
+    site = Site(answer if callable(answer) else lambda request: answer, tls, host)
     try:
         yield site
     finally:
@@ -113,7 +113,7 @@ def serving(answer: Answering | bytes, tls: ssl.SSLContext | None = None, host: 
 def answer(
     body: bytes | str = b"", kind: str = "text/html; charset=utf-8", status: str = "200 OK", **fields: str
 ) -> bytes:
-    """Return a whole response; header names have underscores for dashes."""
+    """Return a complete response; underscores in header names become dashes."""
     data = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}", *([f"Content-Type: {kind}"] if kind else []), f"Content-Length: {len(data)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
@@ -141,13 +141,13 @@ def make_authority(folder: Path) -> Authority:
 
     now = datetime.now(UTC)
 
-    def named(text: str) -> x509.Name:
+    def name_of(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
     root_key = ec.generate_private_key(ec.SECP256R1())
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     root = (
-        x509.CertificateBuilder(named("test authority"), named("test authority"), root_key.public_key())
+        x509.CertificateBuilder(name_of("test authority"), name_of("test authority"), root_key.public_key())
         .serial_number(1)
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
@@ -167,7 +167,7 @@ def make_authority(folder: Path) -> Authority:
         ]
         issuer = x509.SubjectKeyIdentifier.from_public_key(root_key.public_key())
         leaf = (
-            x509.CertificateBuilder(root.subject, named(names[0]), key.public_key())
+            x509.CertificateBuilder(root.subject, name_of(names[0]), key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(days=2))
             .not_valid_after(now + timedelta(days=-1 if expired else 1))

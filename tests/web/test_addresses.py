@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hilt.web import addresses
 from hilt.web.addresses import special_use
 
-# the registries of IANA say of these that they are not globally reachable; Python's own list lacks some of them
+# not globally reachable according to the IANA registries; Python's own list lacks some of them
 NOT_PUBLIC = [
     ip_network(text)
     for text in (
@@ -35,7 +35,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     )
 
 
-# many addresses at the edges of networks, and inside of IPv6
+# many addresses at the boundaries of networks, and embedded in IPv6
 VERSION_4 = st.one_of(
     st.integers(0, 2**32 - 1),
     st.sampled_from([int(net[0]) + shift for net in NOT_PUBLIC if net.version == 4 for shift in (-1, 0, 1)]),
@@ -55,7 +55,7 @@ VERSION_6 = st.one_of(
 @given(st.one_of(VERSION_4, VERSION_6))
 @example(IPv6Address("::1"))
 @example(IPv6Address("2606:4700::1"))
-def test_an_address_is_public_when_every_registry_says_so(address):
+def test_an_address_is_public_if_no_registry_reserves_it(address):
     assert (special_use(address) is None) == is_public(address)
 
 
@@ -89,7 +89,7 @@ def test_an_address_is_public_when_every_registry_says_so(address):
         ("2001:4860:4860::8888", None),
     ],
 )
-def test_the_purpose_of_a_special_address_is_named(text, use):
+def test_the_use_of_a_special_address_is_reported(text, use):
     assert special_use(addresses.parse(text)) == use
 
 

@@ -23,7 +23,7 @@ JAPANESE = "いろはにほへと ちりぬるを わかよたれそ つねな�
         (GERMAN, "utf-8", ""),
         (GERMAN, "utf-8-sig", "iso-8859-1"),
         (GERMAN, "latin-1", "ISO-8859-1"),
-        (GERMAN, "latin-1", "utf-8"),  # which it is not
+        (GERMAN, "latin-1", "utf-8"),  # wrong
         (GERMAN, "latin-1", "nonsense"),
         ("“quotes” – €", "cp1252", "iso-8859-1"),
         (RUSSIAN, "koi8-r", "koi8-r"),

@@ -31,9 +31,9 @@ def test_the_checked_address_is_contacted_with_the_host_name(reach, authority, m
 
     assert response.body == b"hi"
     assert site.names == ["site.example"]
-    assert site.asked[0].headers["host"] == f"site.example:{site.port}"
+    assert site.requests[0].headers["host"] == f"site.example:{site.port}"
     assert web.contacts == [f"site.example:{site.port} (127.0.0.1:{site.port})"]
-    assert web.looked_up == ["site.example"]
+    assert web.resolved == ["site.example"]
 
 
 def test_a_host_that_changes_its_address_is_contacted_at_the_checked_one(reach):
@@ -58,10 +58,10 @@ def test_a_certificate_must_match_the_name_and_be_valid_now(reach, authority, na
 
     assert error.code == "network_error"
     assert reason in error.message
-    assert site.asked == []
+    assert site.requests == []
 
 
-def test_a_certificate_of_an_unknown_authority_is_refused(reach, authority):
+def test_a_certificate_of_an_unknown_authority_is_rejected(reach, authority):
     with serving(answer("hi"), authority.server("127.0.0.1")) as site:
         error = failure(reach(site.place).fetch, site.url())
 
@@ -73,7 +73,7 @@ def test_a_certificate_for_an_address_is_accepted(reach, authority):
         assert reach(site.place, authority=authority.file).fetch(site.url()).body == b"hi"
 
 
-def test_all_addresses_are_tried_in_turn(reach):
+def test_addresses_are_tried_one_after_the_other(reach):
     with serving(answer("hi"), host="127.0.0.1") as site:
         web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.3", "127.0.0.1"]})
         assert web.fetch(site.url(host="site.example")).body == b"hi"
@@ -90,10 +90,10 @@ def test_proxies_of_the_environment_are_ignored(reach, monkeypatch):
             monkeypatch.setenv(name, proxy.url())
         assert reach(site.place).fetch(site.url()).body == b"site"
 
-    assert proxy.asked == []
+    assert proxy.requests == []
 
 
-def has_version_6() -> bool:
+def has_ipv6() -> bool:
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
             return True
@@ -101,12 +101,12 @@ def has_version_6() -> bool:
         return False
 
 
-@pytest.mark.skipif(not has_version_6(), reason="there is no IPv6 here")
+@pytest.mark.skipif(not has_ipv6(), reason="needs IPv6")
 def test_an_ipv6_server_is_reached(reach):
     with serving(answer("hi"), host="::1") as site:
         assert reach(site.place).fetch(site.url()).body == b"hi"
 
-    assert site.asked[0].headers["host"] == f"[::1]:{site.port}"
+    assert site.requests[0].headers["host"] == f"[::1]:{site.port}"
 
 
 def endless(piece: bytes, head: bytes) -> Iterator[bytes]:
@@ -126,26 +126,26 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"c350\r\n" + b"x" * 50_000 + b"\r\n"),
     ],
 )
-def test_an_endless_body_is_cut(reach, head, piece):
-    with serving(lambda asked: endless(piece, head)) as site:
-        response = reach(site.place).fetch(site.url(), most=500_000)
+def test_an_endless_body_is_truncated(reach, head, piece):
+    with serving(lambda request: endless(piece, head)) as site:
+        response = reach(site.place).fetch(site.url(), max_bytes=500_000)
 
-    assert (response.body, response.cut) == (b"x" * 500_000, True)
+    assert (response.body, response.truncated) == (b"x" * 500_000, True)
 
 
-def test_an_endless_body_in_tiny_chunks_is_cut_too(reach):
+def test_an_endless_body_in_tiny_chunks_is_truncated(reach):
     head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-    with serving(lambda asked: endless(b"1;" + b"y" * 200 + b"\r\nx\r\n" * 50, head)) as site:
-        response = reach(site.place).fetch(site.url(), most=10_000)
+    with serving(lambda request: endless(b"1;" + b"y" * 200 + b"\r\nx\r\n" * 50, head)) as site:
+        response = reach(site.place).fetch(site.url(), max_bytes=10_000)
 
-    assert response.cut
+    assert response.truncated
     assert set(response.body) == set(b"x")
 
 
 @pytest.mark.parametrize(
     "start",
     [
-        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n",  # more and more headers
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n",  # endless headers
         b"HTTP/1.1 103 Early Hints\r\n\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: ",
@@ -153,12 +153,12 @@ def test_an_endless_body_in_tiny_chunks_is_cut_too(reach):
 )
 def test_an_endless_head_is_an_error(reach, start):
     piece = start if b"\r\n\r\n" in start else b"a: b\r\n" * 100 if start.endswith(b"\n") else b"y" * 1000
-    with serving(lambda asked: endless(piece, start)) as site:
+    with serving(lambda request: endless(piece, start)) as site:
         assert failure(reach(site.place).fetch, site.url()).code == "network_error"
 
 
 @pytest.mark.parametrize(
-    "sent, body, cut",
+    "response_bytes, body, truncated",
     [
         (HEAD + b"Content-Length: 10\r\n\r\nshort", b"short", True),
         (HEAD + b"Content-Length: 5\r\n\r\nlonger than it says", b"longe", False),
@@ -168,11 +168,11 @@ def test_an_endless_head_is_an_error(reach, start):
         (b"HTTP/1.1 204 No Content\r\n\r\nignored", b"", False),
     ],
 )
-def test_a_body_is_read_up_to_its_declared_end(reach, sent, body, cut):
-    with serving(sent) as site:
+def test_a_body_is_read_up_to_its_declared_end(reach, response_bytes, body, truncated):
+    with serving(response_bytes) as site:
         response = reach(site.place).fetch(site.url())
 
-    assert (response.body, response.cut) == (body, cut)
+    assert (response.body, response.truncated) == (body, truncated)
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_a_response_that_is_not_http_is_an_error(reach, sent):
         assert failure(reach(site.place).fetch, site.url()).code == "network_error"
 
 
-def packed(data: bytes, kind: int) -> bytes:
-    packer = zlib.compressobj(9, zlib.DEFLATED, kind)
-    return packer.compress(data) + packer.flush()
+def compressed(data: bytes, kind: int) -> bytes:
+    compressor = zlib.compressobj(9, zlib.DEFLATED, kind)
+    return compressor.compress(data) + compressor.flush()
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def packed(data: bytes, kind: int) -> bytes:
         ("x-gzip", gzip.compress(b"hello", mtime=0)),
         ("GZip", gzip.compress(b"hel", mtime=0) + gzip.compress(b"lo", mtime=0)),
         ("gzip", gzip.compress(b"hello", mtime=0) + b"garbage"),
-        ("deflate", packed(b"hello", 15)),
-        ("deflate", packed(b"hello", -15)),
+        ("deflate", compressed(b"hello", 15)),
+        ("deflate", compressed(b"hello", -15)),
         ("identity", b"hello"),
         ("", b"hello"),
     ],
@@ -215,26 +215,26 @@ def test_a_compressed_body_is_decompressed(reach, encoding, data):
     with serving(answer(data, Content_Encoding=encoding)) as site:
         response = reach(site.place).fetch(site.url())
 
-    assert (response.body, response.cut) == (b"hello", False)
-    assert site.asked[0].headers["accept-encoding"] == "gzip, deflate"
+    assert (response.body, response.truncated) == (b"hello", False)
+    assert site.requests[0].headers["accept-encoding"] == "gzip, deflate"
 
 
-def test_a_truncated_compressed_body_is_cut(reach):
+def test_an_incomplete_compressed_body_is_marked_as_truncated(reach):
     with serving(answer(gzip.compress(bytes(range(256)) * 4)[:-20], Content_Encoding="gzip")) as site:
         response = reach(site.place).fetch(site.url())
 
-    assert response.cut
+    assert response.truncated
 
 
 def test_a_decompression_bomb_stops_at_the_limit(reach):
-    bomb = packed(b"\0" * 50_000_000, 31)
+    bomb = compressed(b"\0" * 50_000_000, 31)
     with serving(answer(bomb, Content_Encoding="gzip")) as site:
         tracemalloc.start()
-        response = reach(site.place).fetch(site.url(), most=100_000)
+        response = reach(site.place).fetch(site.url(), max_bytes=100_000)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
 
-    assert (len(bomb) < 60_000, len(response.body), response.cut) == (True, 100_000, True)
+    assert (len(bomb) < 60_000, len(response.body), response.truncated) == (True, 100_000, True)
     assert peak < 10_000_000
 
 
@@ -260,7 +260,7 @@ def drip(released: threading.Event, *pieces: bytes) -> Iterator[bytes]:
 def test_a_slow_server_times_out_at_the_deadline(reach, monkeypatch, pieces):
     monkeypatch.setattr(client, "SECONDS", 0.3)
     released = threading.Event()
-    with serving(lambda asked: drip(released, *pieces)) as site:
+    with serving(lambda request: drip(released, *pieces)) as site:
         error = failure(reach(site.place).fetch, site.url())
         released.set()
 
@@ -269,16 +269,16 @@ def test_a_slow_server_times_out_at_the_deadline(reach, monkeypatch, pieces):
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_cancelled_call_disconnects_from_a_silent_server(reach, authority, secure):
-    released, asked = threading.Event(), threading.Event()
+    released, requested = threading.Event(), threading.Event()
 
     def silent(request: object) -> Iterator[bytes]:
-        asked.set()
+        requested.set()
         return drip(released, HEAD)
 
     with serving(silent, authority.server("127.0.0.1") if secure else None) as site:
         web = reach(site.place, authority=authority.file)
         cancelling = threading.Thread(
-            target=lambda: (asked.wait(20), web.fence.give_up(ToolError("cancelled", "given up")))
+            target=lambda: (requested.wait(20), web.fence.give_up(ToolError("cancelled", "given up")))
         )
         cancelling.start()
         error = failure(web.fetch, site.url())
@@ -288,7 +288,7 @@ def test_a_cancelled_call_disconnects_from_a_silent_server(reach, authority, sec
     assert error.code == "cancelled"
 
 
-def test_a_refused_connection_is_an_error_that_names_the_host(reach):
+def test_a_refused_connection_is_an_error_with_the_host(reach):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
@@ -298,16 +298,16 @@ def test_a_refused_connection_is_an_error_that_names_the_host(reach):
     assert f"127.0.0.1:{port} failed" in error.message
 
 
-def test_an_unresponsive_address_leaves_time_for_the_next(reach, monkeypatch):
+def test_after_an_unresponsive_address_the_next_is_tried(reach, monkeypatch):
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.4", 0), backlog=0) as full, serving(answer("hi"), host="127.0.0.1") as site:
-        waiting = [socket.socket() for _ in range(4)]
-        for line in waiting:
-            line.setblocking(False)
-            line.connect_ex(full.getsockname())
+        attempts = [socket.socket() for _ in range(4)]
+        for attempt in attempts:
+            attempt.setblocking(False)
+            attempt.connect_ex(full.getsockname())
         web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.4", "127.0.0.1"]})
         try:
             assert web.fetch(site.url(host="site.example")).body == b"hi"
         finally:
-            for line in waiting:
-                line.close()
+            for attempt in attempts:
+                attempt.close()

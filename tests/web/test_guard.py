@@ -1,4 +1,4 @@
-"""The guard: every spelling of a non-public address is refused, and no name is resolved twice."""
+"""The guard: every spelling of a non-public address is blocked, and no name is resolved twice."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hilt.web.guard import NetworkGuard, is_own
 PUBLIC = "93.184.216.34"
 
 
-def guard(*opened: str, **names: list[str]) -> NetworkGuard:
-    """Return a guard whose resolver knows these names (with underscores for dots) and numeric addresses."""
+def guard(*allowed: str, **names: list[str]) -> NetworkGuard:
+    """Return a guard whose resolver knows these names (underscores become dots) and numeric addresses."""
     hosts = {name.replace("_", "."): addresses for name, addresses in names.items()}
-    return NetworkGuard(opened, lambda host: hosts.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
+    return NetworkGuard(allowed, lambda host: hosts.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
 
 
 def refusal(url: str, checking: NetworkGuard | None = None) -> ToolError:
@@ -91,8 +91,10 @@ def test_no_spelling_of_an_internal_address_passes(address):
 
 
 @given(st.sampled_from([127, 10, 0, 169]), st.integers(0, 2**24 - 1), st.integers(0, 26))
-def test_no_spelling_that_looks_public_reaches_an_internal_address(first, rest, kind):
-    address = IPv4Address((254 << 16) + (first << 24) + (rest & 0xFFFF) if first == 169 else (first << 24) + rest)
+def test_no_spelling_of_any_internal_address_passes(first, low_bits, kind):
+    address = IPv4Address(
+        (254 << 16) + (first << 24) + (low_bits & 0xFFFF) if first == 169 else (first << 24) + low_bits
+    )
     spelling = spellings(address)[kind]
     assert outcome(f"http://{spelling}/") in (("ssrf_blocked",), ("network_error",), (PUBLIC,))
 
@@ -148,7 +150,7 @@ def test_a_numeric_ipv6_host_connects_to_its_own_address(address):
         ("http://127.1/", "address"),
     ],
 )
-def test_a_refusal_names_its_rule(url, rule):
+def test_an_error_has_the_rule_that_blocked_the_url(url, rule):
     error = refusal(url, guard(example_com=[PUBLIC]))
 
     assert (error.code, error.details["rule"]) == ("ssrf_blocked", rule)
@@ -160,7 +162,7 @@ def test_a_url_without_a_scheme_suggests_one():
         assert (error.code, error.suggestion) == ("invalid_args", "Try https://docs.rs/serde")
 
 
-def test_a_refusal_says_how_to_allow_one_host():
+def test_an_error_says_how_to_allow_one_host():
     error = refusal("http://intranet.example:8080/x", guard(intranet_example=["10.0.0.7"]))
 
     assert error.message == "intranet.example resolves to 10.0.0.7, which is not a public address: private."
@@ -169,7 +171,7 @@ def test_a_refusal_says_how_to_allow_one_host():
 
 
 @pytest.mark.parametrize("inner", ["127.0.0.1", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "fe80::1%eth0", "0.0.0.0"])
-def test_a_name_is_refused_when_any_of_its_addresses_is_not_public(inner):
+def test_a_name_is_blocked_when_any_of_its_addresses_is_not_public(inner):
     names = {"mixed.example": [PUBLIC, "2606:4700::1", inner]}
 
     error = refusal("https://mixed.example/", NetworkGuard((), lambda host: names[host]))
@@ -187,10 +189,10 @@ def test_a_name_is_resolved_once_and_its_addresses_are_kept():
 
 
 def test_an_allowed_entry_covers_only_its_host_and_port():
-    opened = guard("intranet.example:8080", "[::1]:81", intranet_example=["10.0.0.7"])
+    allowing = guard("intranet.example:8080", "[::1]:81", intranet_example=["10.0.0.7"])
 
-    assert opened.check("http://Intranet.Example.:8080/").addresses == ("10.0.0.7",)
-    assert opened.check("http://[0:0::1]:81/").addresses == ("::1",)
+    assert allowing.check("http://Intranet.Example.:8080/").addresses == ("10.0.0.7",)
+    assert allowing.check("http://[0:0::1]:81/").addresses == ("::1",)
     for url in (
         "http://intranet.example/",
         "http://10.0.0.7:8080/",
@@ -198,7 +200,7 @@ def test_an_allowed_entry_covers_only_its_host_and_port():
         "http://x.intranet.example:8080/",
     ):
         with pytest.raises(ToolError):
-            opened.check(url)
+            allowing.check(url)
 
 
 @pytest.mark.parametrize(
@@ -253,10 +255,10 @@ except ToolError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs network namespaces")
-def test_a_public_address_of_this_machine_is_refused():
+def test_a_public_address_of_this_machine_is_blocked():
     command = ["unshare", "--map-root-user", "--net", sys.executable, "-P", "-c", OWN]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    if "unshare" in done.stderr:
-        pytest.skip("user namespaces are not allowed here")
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if "unshare" in process.stderr:
+        pytest.skip("needs user namespaces")
 
-    assert done.stdout == "ssrf_blocked this machine\n", done.stderr
+    assert process.stdout == "ssrf_blocked this machine\n", process.stderr

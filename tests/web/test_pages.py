@@ -57,7 +57,7 @@ def test_the_base_of_a_page_applies_to_its_links():
     )
 
 
-AROUND = [
+BOILERPLATE = [
     "<nav>GONE</nav>",
     "<header>GONE</header>",
     "<footer>GONE</footer>",
@@ -72,17 +72,17 @@ AROUND = [
 ]
 
 
-@pytest.mark.parametrize("around", AROUND)
-def test_text_around_the_main_content_is_dropped(around):
-    text = markdown(f"<body>{around}<main><h1>Kept</h1><p>{WORDS}</p></main>{around}</body>")
+@pytest.mark.parametrize("boilerplate", BOILERPLATE)
+def test_text_around_the_main_content_is_dropped(boilerplate):
+    text = markdown(f"<body>{boilerplate}<main><h1>Kept</h1><p>{WORDS}</p></main>{boilerplate}</body>")
 
     assert "Kept" in text
     assert "GONE" not in text
 
 
-@pytest.mark.parametrize("around", AROUND[:-1])
-def test_surrounding_text_is_dropped_without_a_main_element_too(around):
-    text = markdown(f"<body>{around}<div><h1>Kept</h1><p>{WORDS}</p></div>{around}</body>")
+@pytest.mark.parametrize("boilerplate", BOILERPLATE[:-1])
+def test_boilerplate_is_dropped_without_a_main_element(boilerplate):
+    text = markdown(f"<body>{boilerplate}<div><h1>Kept</h1><p>{WORDS}</p></div>{boilerplate}</body>")
 
     assert "Kept" in text
     assert "GONE" not in text
@@ -154,7 +154,7 @@ def test_hidden_text_is_dropped(hidden, plain):
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "html",
     [
         "<p style='opacity: 0.5'>SEEN</p>",
         "<p style='opacity: 1'>SEEN</p>",
@@ -174,8 +174,8 @@ def test_hidden_text_is_dropped(hidden, plain):
         "<p>SEEN <span hidden>x</span></p>",
     ],
 )
-def test_visible_text_stays(seen):
-    assert "SEEN" in markdown(f"<main><h1>Kept</h1><p>{WORDS}</p>{seen}</main>")
+def test_visible_text_is_kept(html):
+    assert "SEEN" in markdown(f"<main><h1>Kept</h1><p>{WORDS}</p>{html}</main>")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def depth(html: str) -> int:
 
 @settings(max_examples=300)
 @given(st.lists(PIECE, max_size=4), st.lists(PIECE, min_size=1, max_size=5))
-def test_no_page_nests_deeper_than_the_limit_allows(monkeypatch, before, repeated):
+def test_no_page_is_nested_deeper_than_the_limit(monkeypatch, before, repeated):
     monkeypatch.setattr(nesting, "DEPTH", 40)
     assert depth("".join(before) + "".join(repeated) * (nesting.DEPTH * 6)) < nesting.DEPTH * 4
 
@@ -279,11 +279,11 @@ def test_no_page_nests_deeper_than_the_limit_allows(monkeypatch, before, repeate
         "<style>" + " " * 400_000 + "b{display:none}</style>x",
     ],
 )
-def test_a_hostile_page_is_read_in_time_and_stays_small(html):
+def test_a_hostile_page_is_converted_quickly_to_little_text(html):
     assert len(markdown(html)) < 2_000_000
 
 
-def test_an_ordinary_page_is_not_changed_for_its_depth():
+def test_an_ordinary_page_is_not_flattened():
     html = "<div>" * 300 + "x" + "</div>" * 300 + "<ul>" + "<li>a<li>b" * 2000 + "</ul>" + "<p>c" * 2000
 
     assert nesting.flattened(html) == html

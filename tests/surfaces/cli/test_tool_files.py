@@ -490,7 +490,7 @@ def test_a_repository_that_redirects_is_not_followed(answered):
 
     assert status != 0
     assert "git could not fetch" in text
-    assert (len(site.asked), other.asked) == (1, [])
+    assert (len(site.requests), other.requests) == (1, [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Odd views: for any view the result stays, the view is valid or has a reason, and drawing it is harmless."""
+"""Unusual views: they never change the result, are valid or have a reason, and are safe to render."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def nested(depth: int, inside: Any = "end") -> Any:
     return value
 
 
-def changed(content: Any) -> dict[str, Any]:
+def diff_of(content: Any) -> dict[str, Any]:
     return {**DIFF, "hunks": [{**HUNK, "changes": [{"type": "added", "content": content}]}]}
 
 
-def celled(*values: Any) -> dict[str, Any]:
+def table_of(*values: Any) -> dict[str, Any]:
     return {**TABLE, "rows": [{"a": value} for value in values]}
 
 
@@ -58,15 +58,15 @@ def todo(**fields: Any) -> dict[str, Any]:
 
 SHARED = {"a": [1, 2]}
 
-# views that are shown, however odd
+# unusual views that are valid
 VALID: dict[str, Any] = {
-    "diff: escapes in every text": {**changed(HOSTILE), "path": HOSTILE, "language": HOSTILE, "title": HOSTILE},
-    "diff: a huge line": changed(HUGE),
-    "diff: a line of blanks and tabs": changed(" \t" * 10_000),
-    "diff: newlines inside a line": changed("a\nb\r\nc\r"),
+    "diff: escapes in every text": {**diff_of(HOSTILE), "path": HOSTILE, "language": HOSTILE, "title": HOSTILE},
+    "diff: a huge line": diff_of(HUGE),
+    "diff: a line of blanks and tabs": diff_of(" \t" * 10_000),
+    "diff: newlines inside a line": diff_of("a\nb\r\nc\r"),
     "diff: ten thousand lines": {**DIFF, "hunks": [{**HUNK, "changes": [CHANGE] * MANY}]},
     "diff: ten thousand empty hunks": {**DIFF, "hunks": [{**HUNK, "changes": []}] * MANY},
-    "diff: counts that are not true": {**DIFF, "additions": BIG - 1, "deletions": BIG - 1},
+    "diff: wrong counts": {**DIFF, "additions": BIG - 1, "deletions": BIG - 1},
     "diff: the largest line numbers": {
         **DIFF,
         "hunks": [{**HUNK, "oldStart": BIG - 1, "changes": [{**CHANGE, "newLineNumber": BIG - 1}]}],
@@ -80,8 +80,8 @@ VALID: dict[str, Any] = {
     "code: escapes in every text": {**CODE, "path": HOSTILE, "content": HOSTILE * 50, "language": "python"},
     "code: an unknown language": {**CODE, "language": HOSTILE},
     "code: a path as language": {**CODE, "language": "../../etc/passwd"},
-    "code: a language whose rules are slow": {**CODE, "language": "perl", "content": ("s{" * 300 + "\n") * 100},
-    "code: a language that few use": {**CODE, "language": "html+ng2", "content": ("(" * 900 + "\n") * 50},
+    "code: a language with slow rules": {**CODE, "language": "perl", "content": ("s{" * 300 + "\n") * 100},
+    "code: a rare language": {**CODE, "language": "html+ng2", "content": ("(" * 900 + "\n") * 50},
     "code: one huge line": {**CODE, "content": HUGE},
     "code: only newlines": {**CODE, "content": "\n" * 1_000_000},
     "code: nothing": {**CODE, "content": "", "path": ""},
@@ -90,7 +90,7 @@ VALID: dict[str, Any] = {
     "code: begins at the largest number": {**CODE, "firstLine": BIG - 1},
     "code: fewer lines than it has": {**CODE, "lineCount": 0},
     "code: wide characters": {**CODE, "content": "日本語👩\u200d💻" * 1_000},
-    "code: marks upon marks": {**CODE, "content": "e" + "\u0301" * 50_000},
+    "code: many combining marks": {**CODE, "content": "e" + "\u0301" * 50_000},
     "file-list: flat": {"type": "file-list", "files": [{"path": "a", "action": "deleted", "line": 0, "content": ""}]},
     "file-list: flat and grouped": {**FILES, "groups": [{"label": "b", "files": [{"path": "c"}]}]},
     "file-list: escapes in every text": {
@@ -100,9 +100,9 @@ VALID: dict[str, Any] = {
     "file-list: empty": {"type": "file-list", "files": []},
     "file-list: groups without files": {"type": "file-list", "groups": [{"label": "", "files": []}] * MANY},
     "file-list: ten thousand": {"type": "file-list", "files": [{"path": "a/b", "content": HOSTILE}] * MANY},
-    "file-list: a total below the truth": {**FILES, "total": 0},
+    "file-list: a total that is too small": {**FILES, "total": 0},
     "file-list: null action": {"type": "file-list", "files": [{"path": "a", "action": None}]},
-    "table: ten thousand rows": celled(*range(MANY)),
+    "table: ten thousand rows": table_of(*range(MANY)),
     "table: a thousand columns": {
         **TABLE,
         "columns": [{"key": str(n), "label": HOSTILE} for n in range(1_000)],
@@ -112,22 +112,22 @@ VALID: dict[str, Any] = {
     "table: no rows": {**TABLE, "rows": []},
     "table: the same column twice": {**TABLE, "columns": [{"key": "a"}, {"key": "a", "label": "again"}]},
     "table: columns that rows lack": {**TABLE, "columns": [{"key": "b"}], "rows": [{"a": 1}, {}]},
-    "table: not a number": celled(float("nan"), float("inf"), float("-inf"), -0.0, 1e308, 5e-324),
-    "table: negative and huge numbers": celled(-1, -(10**300), 10**1_000, True, None),
-    "table: numbers and text mixed": celled(1, "1", [1], {"b": {"c": [None]}}),
+    "table: not a number": table_of(float("nan"), float("inf"), float("-inf"), -0.0, 1e308, 5e-324),
+    "table: negative and huge numbers": table_of(-1, -(10**300), 10**1_000, True, None),
+    "table: numbers and text mixed": table_of(1, "1", [1], {"b": {"c": [None]}}),
     "table: escapes in every text": {
         **TABLE,
         "columns": [{"key": HOSTILE, "label": HOSTILE, "width": HOSTILE}],
         "rows": [{HOSTILE: HOSTILE}, {HOSTILE: [HOSTILE, {HOSTILE: HOSTILE}]}],
     },
-    "table: huge cells": celled(HUGE, "日" * 100_000, [HUGE]),
-    "table: one object in many cells": celled(SHARED, SHARED, [SHARED, SHARED]),
+    "table: huge cells": table_of(HUGE, "日" * 100_000, [HUGE]),
+    "table: one object in many cells": table_of(SHARED, SHARED, [SHARED, SHARED]),
     "table: an empty key": {**TABLE, "columns": [{"key": ""}], "rows": [{"": "x"}]},
     "table: fewer rows than it has": {**TABLE, "totalRows": 0},
     "markdown: escapes": {**MARKDOWN, "content": HOSTILE * 20, "sourceUrl": HOSTILE},
     "markdown: escapes as entities": {**MARKDOWN, "content": "&#27;[2J &#x9b;31m &#8238;x &#0; &#xd800;\n" * 100},
     "markdown: html": {**MARKDOWN, "content": "<h1 onclick='x'>a</h1>\n\n<!-- b -->\n\ntext <b>c</b>"},
-    "markdown: links that lie": {**MARKDOWN, "content": "[good](http://evil.example) ![x](javascript:alert(1))"},
+    "markdown: misleading links": {**MARKDOWN, "content": "[good](http://evil.example) ![x](javascript:alert(1))"},
     "markdown: deep quotes": {**MARKDOWN, "content": "> " * 40_000},
     "markdown: deep lists": {**MARKDOWN, "content": "\n".join("  " * level + "- a" for level in range(150))},
     "markdown: brackets": {**MARKDOWN, "content": "[" * 50_000},
@@ -142,7 +142,7 @@ VALID: dict[str, Any] = {
     "shell-output: colours that do not end": {**SHELL, "stdout": "\x1b[31;1;4m" * 10_000 + "red\nred"},
     "shell-output: hidden text": {**SHELL, "stdout": "\x1b[8mhidden\x1b[38;5;8mgrey\x1b[38;2;8;8;8mx"},
     "shell-output: sequences that do not end": {**SHELL, "stdout": ("\x1b]" + "a" * 5_000 + "\x1b[" + "1" * 99) * 50},
-    "shell-output: drawn over": {**SHELL, "stdout": "10%\r" * 100_000 + "\n"},
+    "shell-output: overwritten lines": {**SHELL, "stdout": "10%\r" * 100_000 + "\n"},
     "shell-output: a million lines": {**SHELL, "stdout": "\n" * 1_000_000, "stderr": "x\n" * 500_000},
     "shell-output: a command of many lines": {**SHELL, "command": "a\n" * 100_000},
     "shell-output: no output": SHELL,
@@ -183,7 +183,7 @@ INVALID: dict[str, tuple[Any, str]] = {
         {**DIFF, "hunks": [{**HUNK, "changes": [{"type": "+", "content": "x"}]}]},
         "hunks[0].changes[0].type must be one of context, removed, added",
     ),
-    "diff: content that is a number": (changed(1), "content must be a string"),
+    "diff: content that is a number": (diff_of(1), "content must be a string"),
     "diffs: a table among them": ({"type": "diffs", "items": [TABLE]}, "items[0].type must be diff"),
     "diffs: diffs among them": ({"type": "diffs", "items": [{"type": "diffs", "items": []}]}, "items[0].type"),
     "diffs: very deep": (nested(301), "items[0]"),
@@ -197,14 +197,14 @@ INVALID: dict[str, tuple[Any, str]] = {
     "file-list: a group without a label": ({"type": "file-list", "groups": [{"files": []}]}, "label is missing"),
     "table: rows of lists": ({**TABLE, "rows": [[1]]}, "rows[0] must be an object"),
     "table: columns of text": ({**TABLE, "columns": ["a"]}, "columns[0] must be an object"),
-    "table: very deep cells": (celled(nested(30)), "nested deeper than"),
-    "table: more digits than can be printed": (celled(10**5_000), "too many digits"),
-    "table: larger than is kept": (celled(*["x" * 100_000] * 50), "larger than"),
+    "table: very deep cells": (table_of(nested(30)), "nested deeper than"),
+    "table: more digits than can be printed": (table_of(10**5_000), "too many digits"),
+    "table: too large": (table_of(*["x" * 100_000] * 50), "larger than"),
     "markdown: content that is null": ({**MARKDOWN, "content": None}, "content must be a string"),
-    "markdown: larger than is kept": ({**MARKDOWN, "content": "x" * 4_000_001}, "larger than"),
+    "markdown: too large": ({**MARKDOWN, "content": "x" * 4_000_001}, "larger than"),
     "shell-output: no exit code": ({"type": "shell-output", "command": "a"}, "exitCode is missing"),
     "shell-output: an exit code in text": ({**SHELL, "exitCode": "0"}, "exitCode must be an integer or null"),
-    "shell-output: an exit code that is no number": ({**SHELL, "exitCode": float("nan")}, "exitCode"),
+    "shell-output: an exit code that is not a number": ({**SHELL, "exitCode": float("nan")}, "exitCode"),
     "todo-list: an unknown status": (todo(status="done"), "status must be one of"),
     "todo-list: an unknown priority": (todo(priority="urgent"), "priority must be one of"),
     "todo-list: no content": ({"type": "todo-list", "items": [{"status": "pending"}]}, "content is missing"),
@@ -213,24 +213,24 @@ INVALID: dict[str, tuple[Any, str]] = {
     "collapsed that is text": ({**TABLE, "collapsed": "yes"}, "collapsed must be true or false"),
 }
 
-ODD: dict[str, Any] = {**VALID, **{name: value for name, (value, _) in INVALID.items()}}
+UNUSUAL: dict[str, Any] = {**VALID, **{name: value for name, (value, _) in INVALID.items()}}
 COLOURS = re.compile(r"\x1b\[(?:\d{1,3})(?:;\d{1,3})*m")
-STEERING = re.compile(
+CONTROLS = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-MOST_CHARACTERS = 2_000_000
+MAX_CHARACTERS = 2_000_000
 
 
-def check_drawn(view: Any, width: int, *, color: bool) -> None:
-    """Draw a view, and check that the drawing has nothing forbidden."""
+def check_rendered(view: Any, width: int, *, color: bool) -> None:
+    """Render a view, and check that the text is short and has no control characters."""
     text = render(view, width=width, color=color)
-    assert len(text) < MOST_CHARACTERS
-    assert STEERING.search(COLOURS.sub("", text) if color else text) is None
+    assert len(text) < MAX_CHARACTERS
+    assert CONTROLS.search(COLOURS.sub("", text) if color else text) is None
     assert "\U000e0041" not in text
 
 
 @pytest.mark.parametrize("name", VALID)
-def test_an_odd_but_valid_view_is_kept_and_the_result_is_unchanged(name):
+def test_an_unusual_valid_view_is_kept_and_the_result_is_unchanged(name):
     result, view = foreign_views.extract({"answer": 42, "_visualization": VALID[name]})
 
     assert result == {"answer": 42}
@@ -244,7 +244,7 @@ def test_an_odd_but_valid_view_is_kept_and_the_result_is_unchanged(name):
 def test_an_invalid_view_gives_a_reason_and_the_result_is_unchanged(name):
     value, reason = INVALID[name]
 
-    # null is how a tool says that it has no view
+    # null means that the tool has no view
     result, view = foreign_views.extract({"answer": 42, "_visualization": value})
 
     assert result == {"answer": 42}
@@ -256,25 +256,25 @@ def test_an_invalid_view_gives_a_reason_and_the_result_is_unchanged(name):
 
 
 @pytest.mark.parametrize("color", [False, True], ids=["plain", "coloured"])
-@pytest.mark.parametrize("name", ODD)
-def test_an_odd_view_is_drawn_harmlessly(name, color):
-    check_drawn(ODD[name], 80, color=color)
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_an_unusual_view_is_rendered_safely(name, color):
+    check_rendered(UNUSUAL[name], 80, color=color)
 
 
 @pytest.mark.parametrize("width", [-1, 0, 1, 21, 10_000])
-def test_odd_views_are_drawn_at_any_width(width):
+def test_unusual_views_are_rendered_at_any_width(width):
     for name in ("diff: escapes in every text", "table: escapes in every text", "markdown: deep lists"):
-        check_drawn(ODD[name], width, color=True)
+        check_rendered(UNUSUAL[name], width, color=True)
 
 
-def test_a_cyclic_value_is_refused_like_a_deep_one():
+def test_a_cyclic_value_is_rejected_like_a_deep_one():
     cycle: dict[str, Any] = {"type": "diffs"}
     cycle["items"] = [cycle]
     cell: list[Any] = []
     cell.append(cell)
 
     assert foreign_views.validate(cycle)["type"] == "none"
-    assert "nested deeper" in foreign_views.validate(celled(cell))["message"]
+    assert "nested deeper" in foreign_views.validate(table_of(cell))["message"]
 
 
 def test_concealed_text_is_shown_and_its_colours_are_kept():
@@ -296,7 +296,7 @@ def test_only_known_languages_are_coloured(language, coloured):
     assert ("x = 1" not in code, "if x: 'y'" not in fence) == (coloured, coloured)
 
 
-def test_a_fence_that_is_too_long_is_drawn_without_colour():
+def test_a_fence_that_is_too_long_is_rendered_without_colour():
     short, long = (f"```python\n{chr(10).join(['if x: 1' + ' ' * 50] * lines)}\n```" for lines in (10, 400))
 
     assert "if x: 1" not in render({**MARKDOWN, "content": short + "\n" * 2 + short}, width=80, color=True)
@@ -326,14 +326,14 @@ json_values = st.recursive(
 
 
 @given(types, st.dictionaries(fields | st.text(max_size=5), json_values, max_size=12), st.booleans())
-def test_any_object_with_a_known_type_is_drawn_harmlessly(name, given_fields, color):
-    result, view = foreign_views.extract([{"answer": name}, {"_visualization": {**given_fields, "type": name}}])
+def test_any_object_with_a_known_type_is_rendered_safely(name, extra_fields, color):
+    result, view = foreign_views.extract([{"answer": name}, {"_visualization": {**extra_fields, "type": name}}])
 
     assert result == [{"answer": name}, {}]
     assert view is not None
     assert view["type"] == name or (view["type"] == "none" and view["message"])
     json.dumps(view, allow_nan=False).encode()
-    check_drawn({**given_fields, "type": name}, 60, color=color)
+    check_rendered({**extra_fields, "type": name}, 60, color=color)
 
 
 # --- through the runtime ------------------------------------------------------------------------------------------
@@ -393,12 +393,12 @@ def tools(tmp_path: Path) -> Iterator[tuple[Runtime, Path]]:
 
 def test_the_result_of_a_python_tool_does_not_depend_on_its_view(tools):
     runtime, workspace = tools
-    encoded = {name: as_json(view) for name, view in ODD.items()}
-    sent = {name: json.loads(text) for name, text in encoded.items() if text is not None and len(text) < 100_000}
-    assert len(sent) > 70
-    (workspace / "views.json").write_text(json.dumps(sent))
+    encoded = {name: as_json(view) for name, view in UNUSUAL.items()}
+    views = {name: json.loads(text) for name, text in encoded.items() if text is not None and len(text) < 100_000}
+    assert len(views) > 70
+    (workspace / "views.json").write_text(json.dumps(views))
 
-    for name, view in sent.items():
+    for name, view in views.items():
         result = runtime.call("show", name=name)
 
         assert (result.error, result.data) == (None, {"answer": name})
