@@ -25,40 +25,40 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-# the interpreter itself before a program that looks for one, as pyenv has it, and takes longer than most commands
+# the interpreter before a pyenv shim, which takes longer to start than most commands run
 os.environ["PATH"] = os.pathsep.join((os.path.join(sys.base_prefix, "bin"), os.environ.get("PATH", os.defpath)))
 
-# ignored by what started the tests, as nohup and scripts do: the programs under test would ignore them, too
-for number, usual in (
+# nohup and scripts ignore these signals; the programs under test would inherit that
+for number, default in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGTERM, signal.SIG_DFL),
     (signal.SIGHUP, signal.SIG_DFL),
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, usual)
+        signal.signal(number, default)
 
 
 @pytest.fixture(autouse=True)
-def misfits(monkeypatch) -> Iterator[list[str]]:
-    """What structured answers of a test's calls have that their tools do not declare: nothing."""
-    found: list[str] = []
+def schema_violations(monkeypatch) -> Iterator[list[str]]:
+    """Check that every structured result of a test matches the output schema of its tool."""
+    violations: list[str] = []
     perform = pipeline.perform
 
     def checked(prepared: Any, ctx: Any) -> Any:
         output = perform(prepared, ctx)
         if output.data is not None and prepared.entry is None and prepared.tool.source == "built-in":
             errors = jsonschema_rs.iter_errors(prepared.tool.output or {"not": {}}, output.data)
-            found.extend(f"{prepared.tool.name}: {error.message}" for error in errors)
+            violations.extend(f"{prepared.tool.name}: {error.message}" for error in errors)
         return output
 
     monkeypatch.setattr(pipeline, "perform", checked)
-    yield found
-    assert found == []
+    yield violations
+    assert violations == []
 
 
 @pytest.fixture
 def base(tmp_path) -> str:
-    """The folder below which a test's workspace, settings and state are."""
+    """The folder that contains a test's workspace, settings and state."""
     remember_sandbox(str(tmp_path / "state"))
     return str(tmp_path)
 

@@ -9,11 +9,11 @@ from contextlib import suppress
 
 
 def open_below(*folders: str) -> list[str]:
-    """Return the paths of the open files in some folders, sorted; threads of earlier tests may have others."""
+    """Return the paths of the open files in some folders, sorted; threads of earlier tests may have others open."""
     inside = tuple(os.path.realpath(folder) for folder in folders)
     paths = []
     for number in map(int, os.listdir("/dev/fd")):
-        with suppress(OSError):  # closed since, or no file
+        with suppress(OSError):  # closed in the meantime, or not a file
             paths.append(_path_of(number))
     return sorted(path for path in paths if path.startswith(inside))
 

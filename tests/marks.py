@@ -1,4 +1,4 @@
-"""Finding the processes of one test: each carries the test's mark in its environment or its arguments."""
+"""Find the processes of one test: each carries the test's mark in its environment or its arguments."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Mark:
         self.env = {"PATH": os.environ.get("PATH", os.defpath), "MARK": self.name}
 
     def alive(self) -> list[int]:
-        """The processes that carry the mark, the dead not counted."""
-        sought = self.name.encode()
-        return [pid for pid in pids() if any(sought in read(f"/proc/{pid}/{name}") for name in ("environ", "cmdline"))]
+        """Return the live processes that carry the mark."""
+        mark = self.name.encode()
+        return [pid for pid in pids() if any(mark in read(f"/proc/{pid}/{name}") for name in ("environ", "cmdline"))]
 
 
 def pids() -> list[int]:
-    """All processes."""
+    """Return the ids of all processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def read(path: str) -> bytes:
-    """The contents of a file; nothing when it is gone or not ours."""
+    """Return the contents of a file; empty if it is gone or not readable."""
     try:
         return Path(path).read_bytes()
     except OSError:
@@ -41,7 +41,7 @@ def read(path: str) -> bytes:
 
 
 def kill(victims: Iterable[int]) -> None:
-    """Kill processes; some may end with others that were killed."""
+    """Kill processes; some may already have ended with others."""
     for pid in victims:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -2,8 +2,8 @@
 
     python -m pytest -p tests.parallel --processes 4
 
-Collecting all tests takes 12 s of CPU: here once, and not once in each process. A test whose process dies has failed;
-another fork goes on.
+Collecting all tests takes 12 s of CPU; here it happens once, not once in each process. A test whose process dies has
+failed, and another fork runs the remaining ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Collect without looking for garbage: what is collected stays."""
+    """Collect tests without garbage collection: all of them stay alive."""
     gc.disable()
     try:
         return (yield)
@@ -57,7 +57,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 @dataclass
 class Fork:
-    """A process that runs tests, and the numbers of those that it has not finished."""
+    """A process that runs tests, and the indexes of its unfinished tests."""
 
     pid: int
     tests: deque[int]
@@ -76,7 +76,7 @@ def forks(session: pytest.Session, count: int) -> Iterator[Forks]:
 
 
 class Forks:
-    """The processes and the tests that none of them has yet."""
+    """The processes, and the tests that are not yet assigned."""
 
     def __init__(self, session: pytest.Session, count: int) -> None:
         self.session = session
@@ -87,7 +87,7 @@ class Forks:
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # made once, before all forks
 
     def run(self) -> None:
-        """Run all tests, or stop early as the options say."""
+        """Run all tests, or stop early if the options say so."""
         for _ in range(self.count):
             self.start()
         while self.running:
@@ -111,7 +111,7 @@ class Forks:
         self.running[ours] = Fork(pid, deque())
 
     def receive(self, connection: Connection, fork: Fork) -> None:
-        """Answer a request for tests, or pass on a report; a fork that says nothing more has ended."""
+        """Send tests, or forward a report; a closed connection means that the fork has ended."""
         hook = self.session.config.hook
         try:
             message = connection.recv()
@@ -121,7 +121,7 @@ class Forks:
         if message is None:
             tests = self.next_tests()
             fork.tests.extend(tests)
-            with suppress(OSError):  # if it has died, `recv` says so next
+            with suppress(OSError):  # if it has died, the next `recv` fails
                 connection.send(tests)
             return
         report = hook.pytest_report_from_serializable(config=self.session.config, data=message)
@@ -131,7 +131,7 @@ class Forks:
             hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
 
     def next_tests(self) -> list[int]:
-        """Take tests that follow each other: many at first, then fewer, and the rest of a module if it is short."""
+        """Return consecutive tests: many at first, then fewer, and the rest of a module if it is short."""
         if not self.waiting:
             return []
         size = max(1, len(self.waiting) // (4 * self.count))
@@ -144,7 +144,7 @@ class Forks:
         return tests
 
     def ended(self, connection: Connection, fork: Fork) -> None:
-        """Report the test in which a fork died, and let another fork run its others."""
+        """Report the test in which a fork died, and start another fork for its remaining tests."""
         connection.close()
         del self.running[connection]
         status = os.waitstatus_to_exitcode(os.waitpid(fork.pid, 0)[1])
@@ -160,13 +160,13 @@ class Forks:
 
 
 def work(session: pytest.Session, connection: Connection, number: int) -> NoReturn:
-    """Run tests as they come, in a fork, and end the process."""
+    """Run tests in a fork until there are no more, and end the process."""
     status = 1
     try:
         detach(session.config, connection, number)
         tests = ask(connection)
         while tests:
-            if len(tests) == 1:  # which fixtures the last one leaves depends on the next
+            if len(tests) == 1:  # the teardown of a test depends on the next one
                 tests += ask(connection)
             item, *following = (session.items[test] for test in tests[:2])
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following[0] if following else None)
@@ -181,19 +181,19 @@ def work(session: pytest.Session, connection: Connection, number: int) -> NoRetu
 
 
 def detach(config: pytest.Config, connection: Connection, number: int) -> None:
-    """Let a fork share no file and no folder with the others, and send its reports."""
+    """Give a fork its own files and folders, and send its reports to the parent."""
     atexit._clear()
-    gc.set_threshold(20_000, 20, 20)  # what one test leaves is small
+    gc.set_threshold(20_000, 20, 20)  # one test leaves little garbage
     plugins = config.pluginmanager
     plugins.unregister(name="terminalreporter")
     plugins.register(Reporter(config, connection))
     capture = plugins.getplugin("capturemanager")
     if capture.is_globally_capturing():
-        # modules may hold the streams, so these stay open and get files of their own
+        # modules may keep references to the streams, so these stay open with new files
         capture.suspend_global_capture()
         for stream in (capture._global_capturing.out, capture._global_capturing.err):
-            with tempfile.TemporaryFile() as own:
-                os.dup2(own.fileno(), stream.tmpfile.fileno(), inheritable=False)
+            with tempfile.TemporaryFile() as file:
+                os.dup2(file.fileno(), stream.tmpfile.fileno(), inheritable=False)
         capture.resume_global_capture()
     temporary = config._tmp_path_factory  # type: ignore[attr-defined]
     temporary._basetemp = temporary.getbasetemp() / str(number)

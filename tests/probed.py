@@ -10,7 +10,7 @@ from hilt.sandbox import availability
 
 
 def remember_sandbox(state: str) -> None:
-    """Create a state directory in which the sandbox is known already, as after the first command."""
+    """Create a state directory that contains the probe result, as after the first command."""
     os.makedirs(state, 0o700, exist_ok=True)
     with open(os.path.join(state, "sandbox.json"), "wb") as file:
         file.write(_record())

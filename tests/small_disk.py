@@ -1,4 +1,4 @@
-"""A file system of a few megabytes, mounted where the state directory of a test is to be."""
+"""A file system of a few megabytes, mounted as the state directory of a test."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CLONE_NEWNS = 0x20000
 
 @functools.cache
 def _own_mounts() -> None:
-    """Let this process see mounts that nobody else sees, and that end with it."""
+    """Give this process its own mount namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS) != 0:
-        pytest.skip(f"no mounts of its own: {os.strerror(ctypes.get_errno())}")
+        pytest.skip(f"cannot create a mount namespace: {os.strerror(ctypes.get_errno())}")
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     if process._KEEPER._pid:
-        # what earlier tests have started sees the mounts of before, and so would all that it starts
+        # a process from earlier tests would start others in the old namespace
         process._KEEPER.discard(process._KEEPER._pid)
 
 
@@ -31,7 +31,7 @@ class SmallDisk:
 
     def __init__(self, path: str, kilobytes: int = 2048) -> None:
         if os.getuid() != 0:
-            pytest.skip("only root mounts a small disk")
+            pytest.skip("only root can mount a small disk")
         _own_mounts()
         self.path = path
         self.filler = os.path.join(path, "filler")
@@ -45,15 +45,15 @@ class SmallDisk:
         return status.f_bfree * status.f_frsize
 
     def fill(self, leave: int = 0) -> None:
-        """Leave only so many bytes free."""
+        """Fill the disk until at most this many bytes are free."""
         with open(self.filler, "ab", buffering=0) as file:
             while self.free > leave:
                 file.write(bytes(4096))
 
     def empty(self) -> None:
-        """Free what `fill` took."""
+        """Remove the file that `fill` wrote."""
         os.unlink(self.filler)
 
     def close(self) -> None:
-        """Unmount it, whoever still uses it."""
+        """Unmount it, even while it is in use."""
         subprocess.run(["umount", "-l", self.path], check=True)

@@ -1,4 +1,4 @@
-"""The layering of the design, read from the imports, and the documentation that every module needs."""
+"""The layers of the design, checked against imports, and the documentation that every module needs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hilt import catalog
 ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 
-# every module belongs to one layer, by its first name; imports point down, and within a layer only where listed
-WORDS = {
+# every module belongs to one layer, by its top-level name; imports point down, and within a layer only as listed below
+FOUNDATION = {
     *("errors", "places", "choices", "variables", "lazy", "fence", "call", "params", "schema", "wire", "declaration"),
     "installer",
 }
 LAYERS: tuple[set[str], ...] = (
     {"formats"},
-    WORDS,
+    FOUNDATION,
     {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp", "desktop"},
     {"config", "catalog", "telemetry"},
     {"files", "processes", "skills"},
@@ -38,8 +38,8 @@ LAYERS: tuple[set[str], ...] = (
     {"testing", "surfaces"},
     {"__init__", "__main__"},
 )
-BESIDE: dict[str, set[str]] = {
-    **dict.fromkeys(WORDS, WORDS),
+SAME_LAYER: dict[str, set[str]] = {
+    **dict.fromkeys(FOUNDATION, FOUNDATION),
     "policy": {"commands"},
     "processes": {"files"},
     "servers": {"custom"},
@@ -70,7 +70,7 @@ def imports(module: str) -> frozenset[str]:
     imported: set[str] = set()
 
     def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.expr):  # has no statements in it
+        if isinstance(node, ast.expr):  # contains no statements
             return
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
@@ -88,30 +88,33 @@ def imports(module: str) -> frozenset[str]:
     return frozenset(imported)
 
 
-def own(module: str) -> set[str]:
+def hilt_imports(module: str) -> set[str]:
     return {name.removeprefix("hilt.") for name in imports(module) if name.startswith("hilt.")}
 
 
-def first(module: str) -> str:
+def top_level(module: str) -> str:
     return module.partition(".")[0]
 
 
 def rank(module: str) -> int:
-    return next(number for number, names in enumerate(LAYERS) if first(module) in names)
+    return next(number for number, names in enumerate(LAYERS) if top_level(module) in names)
 
 
 def may_import(module: str, other: str) -> bool:
-    same = first(module) == first(other)
-    return same or rank(other) < rank(module) or first(other) in BESIDE.get(first(module), ())
+    same = top_level(module) == top_level(other)
+    return same or rank(other) < rank(module) or top_level(other) in SAME_LAYER.get(top_level(module), ())
 
 
 def test_every_module_has_a_layer():
-    assert {first(module) for module in MODULES} == set().union(*LAYERS)
+    assert {top_level(module) for module in MODULES} == set().union(*LAYERS)
 
 
 def test_imports_point_down():
     assert [
-        f"{module} imports {name}" for module in MODULES for name in own(module) if not may_import(module, name)
+        f"{module} imports {name}"
+        for module in MODULES
+        for name in hilt_imports(module)
+        if not may_import(module, name)
     ] == []
 
 
@@ -123,12 +126,12 @@ def test_the_architecture_page_lists_every_folder_and_module():
     for line in block[1].splitlines():
         names = line[2:].partition("   ")[0] if line.startswith("  ") and line[2:3].strip() else ""
         listed.update(name.rstrip("/") for name in names.split())
-    existing = {first(module) for module in MODULES} - {"__init__", "__main__"}
+    existing = {top_level(module) for module in MODULES} - {"__init__", "__main__"}
 
     assert listed == existing
 
 
-TOOLS = [module for module in MODULES if first(module) == "tools" and module != "tools.__init__"]
+TOOLS = [module for module in MODULES if top_level(module) == "tools" and module != "tools.__init__"]
 
 # modules that a tool must not use directly
 WORLD = {
@@ -150,7 +153,7 @@ def test_a_tool_reaches_the_world_only_through_its_context():
         module: forbidden
         for module in TOOLS
         if (
-            forbidden := {name for name in imports(module) if first(name) in WORLD}
+            forbidden := {name for name in imports(module) if top_level(name) in WORLD}
             | functions_called(module) & RUNS_CODE
         )
     }
@@ -159,7 +162,7 @@ def test_a_tool_reaches_the_world_only_through_its_context():
 
 
 def test_a_tool_imports_no_other_tool():
-    assert [module for module in TOOLS if any(first(name) == "tools" for name in own(module))] == []
+    assert [module for module in TOOLS if any(top_level(name) == "tools" for name in hilt_imports(module))] == []
 
 
 def test_a_tool_file_declares_exactly_the_tool_of_its_name():
@@ -178,8 +181,10 @@ def test_the_folder_listing_is_the_tool_list():
 def test_a_dialect_is_pure():
     impure = {".open", ".read", ".stat", ".listdir", ".exists", ".realpath", ".getcwd"}
     for module in MODULES:
-        if first(module) == "dialects":
-            assert {name for name in own(module) if first(name) not in (*WORDS, "catalog", "dialects")} == set(), module
+        if top_level(module) == "dialects":
+            assert {
+                name for name in hilt_imports(module) if top_level(name) not in (*FOUNDATION, "catalog", "dialects")
+            } == set(), module
             assert functions_called(module) & impure == set(), module
 
 

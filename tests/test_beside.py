@@ -1,4 +1,4 @@
-"""`scripts/beside.sh` runs a check beside the tests, and hides neither."""
+"""`scripts/beside.sh` runs a check in parallel to the tests, and reports failures of both."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ def run_beside(check: str, *program: str, pass_fds: Sequence[int] = ()) -> subpr
 
 
 def test_a_check_that_succeeds_prints_nothing():
-    done = run_beside("echo checked", "echo", "tested")
+    result = run_beside("echo checked", "echo", "tested")
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "tested\n", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "tested\n", "")
 
 
-def test_a_check_that_fails_fails_all_and_is_printed_last():
+def test_a_failing_check_fails_the_run_and_is_printed_last():
     check = "sh -c 'echo wrong type; exit 3'"
 
-    done = run_beside(check, "echo", "tested")
+    result = run_beside(check, "echo", "tested")
 
-    assert (done.returncode, done.stdout) == (1, f"tested\nwrong type\nFailed: {check}\n")
+    assert (result.returncode, result.stdout) == (1, f"tested\nwrong type\nFailed: {check}\n")
 
 
 @pytest.mark.parametrize("status", [1, 5])
-def test_the_program_may_fail_too(status):
-    done = run_beside("echo checked", "sh", "-c", f"echo tested; exit {status}")
+def test_the_exit_status_of_the_program_is_returned(status):
+    result = run_beside("echo checked", "sh", "-c", f"echo tested; exit {status}")
 
-    assert (done.returncode, done.stdout) == (status, "tested\n")
+    assert (result.returncode, result.stdout) == (status, "tested\n")
 
 
 def test_a_check_that_is_still_running_ends_when_the_program_is_interrupted():
     ours, inherited = os.pipe()
 
     # the program interrupts the script, as a terminal would
-    done = run_beside("sleep 600", "sh", "-c", "kill -INT $PPID", pass_fds=[inherited])
+    result = run_beside("sleep 600", "sh", "-c", "kill -INT $PPID", pass_fds=[inherited])
 
     os.close(inherited)
     assert os.read(ours, 1) == b""  # no process has the other end
     os.close(ours)
-    assert (done.returncode, done.stdout) == (130, "")
+    assert (result.returncode, result.stdout) == (130, "")

@@ -25,14 +25,14 @@ def greet(ctx: Context, name: str = "you", times: int = 1) -> Output:
 def test_a_tool_passed_to_the_runtime_is_called_like_any_other(base):
     with temporary_runtime(base, tools=[greet]) as (runtime, _):
         assert runtime.call("greet", name="Ada", times=2.0).text == "Hello, Ada. Hello, Ada."
-        refused: Any = runtime.call("greet", nme="Ada").error
-        assert refused.suggestion == "Use name."
+        error: Any = runtime.call("greet", nme="Ada").error
+        assert error.suggestion == "Use name."
 
 
-@pytest.mark.parametrize("taken", ["read_file", "greet"])
-def test_a_tool_name_cannot_be_taken_twice(taken):
-    with pytest.raises(ValueError, match=f"already a tool called '{taken}'"):
-        Catalog([greet, greet._replace(name=taken)])
+@pytest.mark.parametrize("name", ["read_file", "greet"])
+def test_a_tool_name_cannot_be_used_twice(name):
+    with pytest.raises(ValueError, match=f"already a tool called '{name}'"):
+        Catalog([greet, greet._replace(name=name)])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_any_text_is_a_tool_name_or_unknown(name):
     assert caught.value.code == "unknown_tool"
 
 
-def test_dialect_names_map_to_existing_tools_and_those_that_always_work_clash_with_none():
+def test_dialect_names_map_to_existing_tools_and_open_dialects_clash_with_none():
     names = [name for dialect_name in OPEN_DIALECTS for name in dialect(dialect_name)]
 
     assert len(names) == len(set(names))

@@ -40,7 +40,7 @@ def refusal(folders, **sources) -> ToolError:
     return caught.value
 
 
-def test_later_sources_win_and_are_named(folders):
+def test_later_sources_win_and_are_recorded(folders):
     settings = load(
         folders,
         personal="undo.calls = 2\nundo.mb = 20\noutput.keep_days = 2\n",
@@ -49,19 +49,19 @@ def test_later_sources_win_and_are_named(folders):
     )
 
     assert [settings[key] for key in ("undo.calls", "undo.mb", "output.keep_days", "output.keep_mb")] == [2, 30, 4, 500]
-    named = [settings.sources[key] for key in ("undo.calls", "undo.mb", "output.keep_days", "output.keep_mb")]
-    assert named == ["config.toml", "HILT_UNDO_MB", "flag", "default"]
+    sources = [settings.sources[key] for key in ("undo.calls", "undo.mb", "output.keep_days", "output.keep_mb")]
+    assert sources == ["config.toml", "HILT_UNDO_MB", "flag", "default"]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", " 5", "x", "1000000001", "9" * 30, "9" * 5000])
-def test_a_variable_outside_the_numeric_limits_is_refused(folders, text):
+def test_a_variable_outside_the_numeric_limits_is_rejected(folders, text):
     assert refusal(folders, environ={"HILT_UNDO_CALLS": text}).message.startswith("HILT_UNDO_CALLS: undo.calls must ")
 
 
 @needs_sandbox
 def test_the_largest_numbers_work(base):
     numbers = [name for name, key in config.KEYS.items() if key.type is int]
-    with temporary_runtime(base, flags=dict.fromkeys(numbers, config.MOST)) as (runtime, _):
+    with temporary_runtime(base, flags=dict.fromkeys(numbers, config.MAX_NUMBER)) as (runtime, _):
         calls = [
             runtime.call("write_file", path="a", content="x"),
             runtime.call("run_shell", command="true"),
@@ -103,13 +103,13 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
         if key.tighten is None:
             continue
         if key.choices:  # from strict to lax
-            for mine, project in product(key.choices, repeat=2):
-                assert key.choices.index(key.tighten(mine, project)) <= key.choices.index(mine), name
+            for own, project in product(key.choices, repeat=2):
+                assert key.choices.index(key.tighten(own, project)) <= key.choices.index(own), name
             continue
-        own: Any = 5 if key.default is None else key.default  # None: no limit
+        user_value: Any = 5 if key.default is None else key.default  # None: no limit
         for project_value in ((), ("x",)) if key.type is list else (1, 10**9):
-            joined = key.tighten(own, project_value)
-            assert set(own) <= set(joined) if key.type is list else joined <= own, name
+            joined = key.tighten(user_value, project_value)
+            assert set(user_value) <= set(joined) if key.type is list else joined <= user_value, name
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
     ],
 )
 @pytest.mark.parametrize("place", ["personal", "project"])
-def test_an_invalid_settings_file_refuses_every_call_and_says_why(folders, place, text, reason):
+def test_an_invalid_settings_file_denies_every_call_and_says_why(folders, place, text, reason):
     error = refusal(folders, **{place: text})
 
     assert reason in error.message
@@ -156,7 +156,7 @@ def test_a_broken_personal_file_is_named_with_its_path(folders, text):
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"undo.calls = 1\0", b"\xef\xbb\xbfundo.calls = 1"])
-def test_a_settings_file_that_is_not_toml_refuses_every_call(folders, place, raw):
+def test_a_settings_file_that_is_not_toml_denies_every_call(folders, place, raw):
     path = folders[0] if place == 0 else folders[1] / ".hilt"
     (path / "config.toml").write_bytes(raw)
 
@@ -165,7 +165,7 @@ def test_a_settings_file_that_is_not_toml_refuses_every_call(folders, place, raw
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "pipe"])
-def test_a_project_file_that_is_not_a_regular_file_is_refused_without_blocking(folders, target):
+def test_a_project_file_that_is_not_a_regular_file_is_rejected_without_blocking(folders, target):
     path = folders[1] / ".hilt" / "config.toml"
     if target == "folder":
         path.mkdir()
@@ -190,11 +190,11 @@ def test_a_project_file_that_is_not_a_regular_file_is_refused_without_blocking(f
         ({}, {"undo.cals": 1}),
     ],
 )
-def test_a_wrong_variable_or_flag_is_refused_too(folders, environ, flags):
+def test_an_invalid_variable_or_flag_is_rejected(folders, environ, flags):
     assert refusal(folders, environ=environ, flags=flags).message
 
 
-def test_a_broken_project_file_refuses_every_call_until_it_is_mended(base, folders):
+def test_a_broken_project_file_denies_every_call_until_it_is_fixed(base, folders):
     (folders[1] / ".hilt" / "config.toml").write_text("nonsense")
     with pytest.raises(ToolError, match=r"\.hilt/config\.toml"):
         Runtime(str(folders[1]), environ=folders[2])
@@ -221,7 +221,7 @@ def cached(base: str) -> list[Path]:
     return list(Path(base, "state", "cache").glob("config-*.json"))
 
 
-def test_a_parsed_file_is_kept_and_used(base, folders):
+def test_a_parsed_file_is_cached(base, folders):
     (folders[0] / "config.toml").write_text("undo.calls = 7\n")
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
     [cache] = cached(base)
@@ -262,12 +262,12 @@ def test_a_damaged_cache_is_not_used(base, folders, damage):
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
 
 
-def test_a_refused_file_stays_refused_with_the_cache(folders):
+def test_an_invalid_file_is_rejected_every_time_despite_the_cache(folders):
     for _ in range(3):
         assert "undo.cals" in refusal(folders, personal="undo.cals = 1\n").message
 
 
-def test_a_state_folder_that_cannot_be_written_only_costs_the_cache(folders, base):
+def test_settings_load_without_a_cache_if_the_state_folder_is_not_writable(folders, base):
     shutil.rmtree(os.path.join(base, "state"))
     Path(base, "state").write_text("in the way")
 
@@ -295,19 +295,19 @@ def test_environment_variables_choose_the_settings_and_state_folders(environ, co
 
 def test_the_settings_stamp_changes_with_the_files_and_their_trust(folders):
     workspace, environ = str(folders[1]), folders[2]
-    seen = [settings_stamp(workspace, environ)]
+    stamps = [settings_stamp(workspace, environ)]
     for name in (config.PROJECT, config.FOREIGN):
         path = os.path.join(workspace, name)
         with open(path, "wb") as file:
             file.write(b"{}" if name == config.FOREIGN else b"undo.calls = 3\n")
-        seen.append(settings_stamp(workspace, environ))
+        stamps.append(settings_stamp(workspace, environ))
         with open(path, "rb") as file:
             data = file.read()
         trust = Trust(places.state_dir(environ))
         trust.trust("config", path, data)
-        seen.append(settings_stamp(workspace, environ))
+        stamps.append(settings_stamp(workspace, environ))
         trust.revoke(path)
         trust.close()
-        assert settings_stamp(workspace, environ) == seen[-2]
+        assert settings_stamp(workspace, environ) == stamps[-2]
 
-    assert len(set(seen)) == len(seen) == 5
+    assert len(set(stamps)) == len(stamps) == 5

@@ -70,8 +70,8 @@ def test_a_schema_supplied_with_a_tool_is_shown_unchanged():
         "properties": {"n": {"type": "integer", "minimum": 0, "default": 0}},
         "additionalProperties": False,
     }
-    brought = Tool(
-        "brought",
+    supplied = Tool(
+        "supplied",
         "Do it.",
         foreign,
         frozenset(("read",)),
@@ -80,7 +80,7 @@ def test_a_schema_supplied_with_a_tool_is_shown_unchanged():
         check=lambda args: check_any(foreign, args),
     )
 
-    assert brought.parameters == foreign
+    assert supplied.parameters == foreign
 
 
 def test_hidden_schema_keywords_are_still_validated_and_defaults_filled(base):

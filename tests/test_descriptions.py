@@ -10,7 +10,7 @@ from hilt.schema import cost, lean
 
 AVERAGE = 700  # characters of JSON for a tool
 LEAN_AVERAGE = 450
-MOST = 1500  # for any one
+MAX_COST = 1500  # for any single tool
 
 
 @pytest.fixture
@@ -18,15 +18,15 @@ def tools(runtime) -> dict[str, Tool]:
     return {tool.name: tool for tool in runtime.catalog.tools() if tool.source == "built-in"}
 
 
-@pytest.mark.parametrize("is_lean, most", [(False, AVERAGE), (True, LEAN_AVERAGE)])
-def test_the_list_of_tools_is_short(runtime, is_lean, most):
+@pytest.mark.parametrize("is_lean, limit", [(False, AVERAGE), (True, LEAN_AVERAGE)])
+def test_the_list_of_tools_is_short(runtime, is_lean, limit):
     costs = {
         tool.name: cost(definition(tool)) for tool in shown(runtime.authority, session=runtime.session, lean=is_lean)
     }
 
     assert len(costs) > 20
-    assert sum(costs.values()) / len(costs) <= most
-    assert {name: count for name, count in costs.items() if count > MOST} == {}
+    assert sum(costs.values()) / len(costs) <= limit
+    assert {name: count for name, count in costs.items() if count > MAX_COST} == {}
 
 
 def test_a_tool_that_needs_a_display_is_short_as_well(tools):
@@ -34,7 +34,7 @@ def test_a_tool_that_needs_a_display_is_short_as_well(tools):
 
     assert list(listed) == ["computer"]
     for tool in listed.values():
-        assert cost({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}) <= MOST
+        assert cost({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}) <= MAX_COST
 
 
 def test_a_lean_list_omits_only_parameter_descriptions(runtime):
@@ -84,22 +84,22 @@ def test_a_lean_list_omits_only_parameter_descriptions(runtime):
 )
 def test_a_description_states_every_rule_a_model_needs(tools, name, rules):
     tool = tools[name]
-    text = " ".join(f"{tool.description} {meanings(tool.parameters)}".split())
+    text = " ".join(f"{tool.description} {descriptions(tool.parameters)}".split())
 
     assert [rule for rule in rules if rule not in text] == []
 
 
-def meanings(schema: dict[str, object]) -> str:
+def descriptions(schema: dict[str, object]) -> str:
     """Return the descriptions of parameters, at any depth."""
     texts = [schema["description"]] if isinstance(schema.get("description"), str) else []
     properties = schema.get("properties")
     inner = list(properties.values()) if isinstance(properties, dict) else []
     if "items" in schema:
         inner.append(schema["items"])
-    return " ".join([*map(str, texts), *map(meanings, inner)])
+    return " ".join([*map(str, texts), *map(descriptions, inner)])
 
 
-def test_details_are_for_people_alone(runtime, tools):
+def test_details_are_not_sent_to_models(runtime, tools):
     texts = {tool.name: str(definition(tool)) for tool in shown(runtime.authority, session=runtime.session)}
 
     detailed = {name: tool.details for name, tool in tools.items() if tool.details and name in texts}

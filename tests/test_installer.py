@@ -25,7 +25,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 SCRIPT = ROOT / "requirements/system.sh"
 
 
-def test_extras_are_named_by_what_they_give_and_all_has_every_one():
+def test_extras_are_named_after_features_and_all_includes_every_one():
     assert sorted(EXTRAS) == ["agents", "all", "desktop", "documents", "otel", "serve", "web"]
     assert EXTRAS["all"] == [f"hilt[{','.join(name for name in sorted(EXTRAS) if name != 'all')}]"]
     assert any(line.startswith("rich>") for line in PROJECT["dependencies"])  # colours need no extra
@@ -71,7 +71,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
         ("pyvenv.cfg", "pip install 'hilt[web]'", "pip uninstall hilt"),
     ],
 )
-def test_the_commands_are_those_of_the_program_that_installed_hilt(monkeypatch, tmp_path, receipt, adds, removes):
+def test_the_commands_use_the_program_that_installed_hilt(monkeypatch, tmp_path, receipt, adds, removes):
     (tmp_path / receipt).write_text("")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
 
@@ -81,7 +81,9 @@ def test_the_commands_are_those_of_the_program_that_installed_hilt(monkeypatch, 
 # --- the set-up of a clone --------------------------------------------------------------------------------------------
 
 
-def check(tmp_path, *words: str, user: str = "1000", python: str = "exec false") -> subprocess.CompletedProcess[str]:
+def check(
+    tmp_path, *arguments: str, user: str = "1000", python: str = "exec false"
+) -> subprocess.CompletedProcess[str]:
     """Run system.sh on a machine that has only these programs."""
     stubs = {
         "id": f"echo {user}",
@@ -96,7 +98,7 @@ def check(tmp_path, *words: str, user: str = "1000", python: str = "exec false")
             path.write_text(f"#!/bin/sh\n{script}\n")
             path.chmod(0o755)
     return subprocess.run(
-        ["/bin/sh", str(SCRIPT), "programs", *words],
+        ["/bin/sh", str(SCRIPT), "programs", *arguments],
         env={"PATH": str(tmp_path / "bin")},
         capture_output=True,
         text=True,
@@ -106,35 +108,35 @@ def check(tmp_path, *words: str, user: str = "1000", python: str = "exec false")
 PACKAGES = ("python", "git:git", "bwrap:bubblewrap", "gopls:gopls")
 
 
-def test_an_ordinary_user_learns_everything_that_is_missing_at_once(tmp_path):
-    done = check(tmp_path, *PACKAGES)
+def test_an_ordinary_user_sees_all_missing_programs_at_once(tmp_path):
+    result = check(tmp_path, *PACKAGES)
 
-    assert done.returncode == 1
+    assert result.returncode == 1
     assert (
         "sudo apt-get update && sudo apt-get install --no-install-recommends python3 python3-venv bubblewrap gopls"
-        in (done.stderr)
+        in result.stderr
     )
     assert not (tmp_path / "apt").exists()
 
 
-def test_the_set_up_goes_on_without_what_hilt_can_do_without(tmp_path):
-    done = check(tmp_path, *PACKAGES, python=f'exec {sys.executable} "$@"')
+def test_the_set_up_continues_without_optional_programs(tmp_path):
+    result = check(tmp_path, *PACKAGES, python=f'exec {sys.executable} "$@"')
 
-    assert done.returncode == 0
-    assert "--no-install-recommends bubblewrap gopls\n" in done.stderr
+    assert result.returncode == 0
+    assert "--no-install-recommends bubblewrap gopls\n" in result.stderr
     assert check(tmp_path, "python", "git:git", python=f'exec {sys.executable} "$@"').stderr == ""
 
 
 def test_root_on_debian_gets_everything_with_one_command(tmp_path):
-    done = check(tmp_path, *PACKAGES, user="0")
+    result = check(tmp_path, *PACKAGES, user="0")
 
-    assert done.returncode == 0
+    assert result.returncode == 0
     installed = (tmp_path / "apt").read_text().splitlines()[-1]
     assert installed.endswith("install --yes --no-install-recommends python3 python3-venv bubblewrap gopls")
 
 
 @pytest.mark.parametrize("goal, tests", [("run", False), ("test", True), ("setup", True)])
-def test_only_the_tests_ask_for_what_only_tests_need(tmp_path, goal, tests):
+def test_test_dependencies_are_installed_only_for_tests(tmp_path, goal, tests):
     line = [program("make"), "--dry-run", goal, f"VENV={tmp_path}/venv"]
     steps = subprocess.run(
         line, cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True

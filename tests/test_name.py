@@ -16,10 +16,10 @@ def test_the_old_name_is_in_no_tracked_file():
         pytest.skip("not a git checkout")
     paths = [path for path in listing.stdout.split("\0") if path and path != HISTORY]
 
-    named = [path for path in paths if OLD_NAME in path.lower() or OLD_NAME in _text(REPOSITORY / path).lower()]
+    matches = [path for path in paths if OLD_NAME in path.lower() or OLD_NAME in _text(REPOSITORY / path).lower()]
 
     assert paths
-    assert named == []
+    assert matches == []
 
 
 def _text(path: Path) -> str:

@@ -40,7 +40,7 @@ def test_a_hilt_that_is_not_on_path_is_started_by_its_full_path(started_as):
     assert command("approve", "ID") == f"{shlex.quote(HILT)} approve ID"
 
 
-def test_the_program_behind_the_native_client_names_the_client(started_as, tmp_path):
+def test_the_program_behind_the_native_client_reports_the_client_as_its_command(started_as, tmp_path):
     folder = tmp_path / "bin"
     native, python = program(folder, "hilt"), program(folder, "hilt-py")
     started_as(python, path=os.path.dirname(native))
@@ -66,7 +66,7 @@ def test_a_link_on_path_to_this_hilt_is_used(started_as, tmp_path):
     assert command("approve") == "hilt approve"
 
 
-def test_without_a_script_the_interpreter_starts_it_and_no_module_of_the_working_directory(
+def test_without_a_script_the_interpreter_starts_hilt_and_ignores_modules_in_the_working_directory(
     started_as, monkeypatch, tmp_path
 ):
     python = program(tmp_path / "bin", "python3")
@@ -77,18 +77,18 @@ def test_without_a_script_the_interpreter_starts_it_and_no_module_of_the_working
     assert command("doctor") == f"{shlex.quote(python)} -P -m hilt doctor"
 
 
-def test_words_are_quoted():
+def test_arguments_are_quoted():
     assert command("trust", "a b;c").endswith(" trust 'a b;c'")
 
 
 def test_commands_shown_to_the_user_work_when_hilt_is_not_on_path(tmp_path):
     host = Command(str(tmp_path), PATH=os.defpath)
-    refused = host.ask({"tool": "register_hook", "args": {"action": "register", "event": "stop", "command": "true"}})
-    advised = refused[0]["suggestion"].partition("run: ")[2].partition(" approve ")[0]
+    replies = host.ask({"tool": "register_hook", "args": {"action": "register", "event": "stop", "command": "true"}})
+    suggested = replies[0]["suggestion"].partition("run: ")[2].partition(" approve ")[0]
 
-    done = subprocess.run(f"{advised} --version", shell=True, env=host.environ, capture_output=True, text=True)
+    result = subprocess.run(f"{suggested} --version", shell=True, env=host.environ, capture_output=True, text=True)
 
-    assert (done.returncode, done.stdout[:4]) == (0, "hilt")
+    assert (result.returncode, result.stdout[:4]) == (0, "hilt")
 
 
 def test_real_paths_are_those_of_the_standard_library(tmp_path):

@@ -130,10 +130,10 @@ def plain(reply: dict[str, Any], root: str) -> Any:
     return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text))
 
 
-def holds(expected: Any, actual: Any) -> bool:
+def contains(expected: Any, actual: Any) -> bool:
     """Whether the actual value has everything expected; objects may have more keys."""
     if isinstance(expected, dict) and isinstance(actual, dict):
-        return all(key in actual and holds(value, actual[key]) for key, value in expected.items())
+        return all(key in actual and contains(value, actual[key]) for key, value in expected.items())
     return type(expected) is type(actual) and expected == actual
 
 
@@ -151,7 +151,7 @@ def test_a_scenario_has_the_expected_result_on_every_surface(name, tmp_path, res
     for surface, replies in played.items():
         assert len(replies) == len(expected)
         for reply, part in zip(replies, expected, strict=True):
-            assert holds(part, reply), (surface, reply)
+            assert contains(part, reply), (surface, reply)
             assert reply["ok"] == ("result" in reply) == ("error_code" not in reply)
             assert reply["ok"] or reply["suggestion"]
         assert replies == played["library"], surface

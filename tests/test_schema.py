@@ -88,7 +88,7 @@ def test_a_type_has_one_schema(annotation, schema):
 
 
 @pytest.mark.parametrize("annotation", [bytes, set, tuple[int, int], object, complex])
-def test_a_type_without_a_json_equivalent_is_refused_at_declaration(annotation):
+def test_a_type_without_a_json_equivalent_is_rejected_at_declaration(annotation):
     with pytest.raises(TypeError):
         from_annotation(annotation)
 
@@ -192,11 +192,11 @@ def test_every_violation_is_reported_with_its_path(args, paths):
 
 
 @pytest.mark.parametrize(
-    "given_name, suggested",
+    "name, suggested",
     [("pth", "path"), ("PATH", "path"), ("file_path", "path"), ("limits", "limit"), ("Deep", "deep")],
 )
-def test_a_misspelt_argument_is_refused_with_the_likely_name(given_name, suggested):
-    error = refusal({given_name: "a"})
+def test_a_misspelt_argument_is_rejected_with_the_likely_name(name, suggested):
+    error = refusal({name: "a"})
 
     assert f"did you mean {suggested}?" in error.message
 
@@ -243,7 +243,7 @@ def nested_lists(rows: list[list[str]]) -> str:
     return ""
 
 
-def test_many_unknown_arguments_are_refused_with_little_work():
+def test_many_unknown_arguments_are_rejected_with_little_work():
     """Suggesting names is expensive: it is done only for the reported arguments, not for all in a request."""
     args = {f"path{number:06d}": 1 for number in range(100_000)}
     compared = 0
@@ -265,7 +265,7 @@ def test_many_unknown_arguments_are_refused_with_little_work():
     assert len(violations(error)) == 100
 
 
-def test_a_request_with_misspelt_arguments_is_refused_by_the_runtime(runtime):
+def test_a_request_with_misspelt_arguments_is_rejected_by_the_runtime(runtime):
     result = runtime.request(Call("read_file", {"file": "a.txt", "start": 1}, id=3))
 
     assert (result.error.code, result.id) == ("invalid_args", 3)
@@ -328,12 +328,12 @@ values = st.recursive(
 
 
 @st.composite
-def fitting(draw: st.DrawFn, schema: Schema) -> Any:
+def mostly_valid(draw: st.DrawFn, schema: Schema) -> Any:
     """Draw a value that usually matches a schema, and sometimes does not."""
     if draw(st.integers(0, 9)) == 0:
         return draw(values)
     if "anyOf" in schema:
-        return draw(fitting(draw(st.sampled_from(schema["anyOf"]))))
+        return draw(mostly_valid(draw(st.sampled_from(schema["anyOf"]))))
     match schema.get("type"):
         case "string":
             value = draw(st.sampled_from(schema.get("enum", ["x", "text", ""])))
@@ -344,16 +344,16 @@ def fitting(draw: st.DrawFn, schema: Schema) -> Any:
         case "number":
             value = draw(st.one_of(numbers, st.sampled_from([0.5, 1.0])))
         case "array":
-            value = draw(st.lists(fitting(schema["items"]), max_size=3))
+            value = draw(st.lists(mostly_valid(schema["items"]), max_size=3))
         case "object":
             value = {
-                name: draw(fitting(subschema))
+                name: draw(mostly_valid(subschema))
                 for name, subschema in schema.get("properties", {}).items()
                 if draw(st.booleans())
             }
             extra = schema["additionalProperties"]
             if extra is not False and draw(st.booleans()):
-                value[draw(names)] = draw(values if extra is True else fitting(extra))
+                value[draw(names)] = draw(values if extra is True else mostly_valid(extra))
         case _:
             value = draw(values)
     if isinstance(value, dict | list) and draw(st.integers(0, 4)) == 0:
@@ -365,15 +365,15 @@ def outcome(checker: Any, schema: Schema, args: Any) -> Any:
     try:
         return json.dumps(checker(schema, args).args, sort_keys=True)
     except ToolError:
-        return "refused"
+        return "rejected"
 
 
 @given(st.data())
 def test_the_two_validators_agree_on_every_schema_of_a_signature(data):
-    """For every schema that a signature can express and every value: both refuse it, or both accept it and hand on
-    the same arguments, defaults filled, whole numbers whole, null and JSON text treated alike."""
+    """For every schema that a signature can express and every value: both reject it, or both return the same
+    arguments, with defaults filled in, 1.0 as 1, and null and JSON strings handled alike."""
     schema = data.draw(signatures)
-    args = data.draw(fitting(schema))
+    args = data.draw(mostly_valid(schema))
 
     assert outcome(check, schema, args) == outcome(check_any, schema, args)
 
@@ -392,7 +392,7 @@ CLOSED = {"type": "object", "properties": {"path": {}, "x": {}}, "additionalProp
         ({"$defs": {"p": CLOSED}, "properties": {"p": {"$ref": "#/$defs/p"}}}, {"p": {"y": 1}}, ["p.y"]),
     ],
 )
-def test_violations_of_any_schema_are_reported_in_the_usual_words(schema, args, messages):
+def test_violations_of_any_schema_are_reported_in_the_same_form(schema, args, messages):
     with pytest.raises(ToolError) as caught:
         check_any(schema, args)
 
@@ -418,14 +418,14 @@ def test_a_long_value_is_not_repeated_in_the_error():
         {"pattern": "("},
     ],
 )
-def test_an_invalid_schema_or_an_external_reference_is_refused_without_resolving_it(schema):
+def test_an_invalid_schema_or_an_external_reference_is_rejected_without_resolving_it(schema):
     with pytest.raises(ToolError) as caught:
         check_any(schema, {"a": 1})
 
     assert caught.value.code == "tool_invalid"
 
 
-# --- what a model is shown --------------------------------------------------------------------------------------------
+# --- schemas for models -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_an_invalid_schema_or_an_external_reference_is_refused_without_resolving
         }),
     ],
 )  # fmt: skip
-def test_redundant_schema_keywords_are_not_shown(annotation, schema):
+def test_redundant_schema_keywords_are_omitted(annotation, schema):
     full = from_annotation(annotation)
     before = json.dumps(full)
 
@@ -492,7 +492,7 @@ def test_a_lean_schema_has_no_descriptions_at_any_depth():
         {"path": st.text()}, optional={"limit": st.integers(), "deep": st.booleans(), "more": st.integers()}
     )
 )
-def test_the_shown_schema_allows_all_accepted_arguments(args):
+def test_the_schema_for_models_allows_all_accepted_arguments(args):
     try:
         check(SCHEMA, args)
     except ToolError:
@@ -506,7 +506,7 @@ def test_the_cost_of_a_tool_is_counted_in_characters_of_compact_json():
     )
 
 
-# --- what a tool answers with -----------------------------------------------------------------------------------------
+# --- output schemas ---------------------------------------------------------------------------------------------------
 
 
 def test_a_record_requires_every_field_that_is_not_optional():
@@ -532,13 +532,13 @@ def test_a_record_requires_every_field_that_is_not_optional():
     ],
 )
 def test_an_output_schema_describes_an_object_and_the_result_matches_it(output, data):
-    promise = promised(output)
+    output_schema = promised(output)
 
-    assert promise is not None
-    assert promise["type"] == "object"
-    check_any(promise, structured(output, data))
+    assert output_schema is not None
+    assert output_schema["type"] == "object"
+    check_any(output_schema, structured(output, data))
     with pytest.raises(ToolError):
-        check_any(promise, {} if promise != output else {"a": 1})
+        check_any(output_schema, {} if output_schema != output else {"a": 1})
 
 
 @pytest.mark.parametrize(

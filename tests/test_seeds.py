@@ -1,4 +1,4 @@
-"""What the documentation of the other systems says in words; tests/seeds plays every call that it shows."""
+"""Behaviour that the documents of other systems describe in prose; tests/seeds runs every call in them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def command(tmp_path):
 
 def shell(command: Command, line: str) -> Any:
     """Run a line of the document in a shell, with jinn called hilt."""
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", line.replace("| jinn", "| hilt")],
         cwd=command.folder.path,
         env=command.environ,
         capture_output=True,
         timeout=60,
     )
-    reply = json.loads(done.stdout)
-    assert done.stderr == b""
-    assert done.returncode == (0 if reply["ok"] else 1)
+    reply = json.loads(result.stdout)
+    assert result.stderr == b""
+    assert result.returncode == (0 if reply["ok"] else 1)
     return reply
 
 
@@ -95,7 +95,7 @@ def rust(command):
 
 
 def jcli(command: Command, tool: str, arguments: str) -> Any:
-    """Send arguments as the j-cli document prints them, in every way to select a dialect."""
+    """Send arguments as the j-cli document prints them."""
     request = {"tool": tool, "args": json.loads(arguments)}
     (reply,) = command.ask(request)
     return reply
@@ -130,12 +130,12 @@ def test_jcli_keeps_a_todo_list_with_one_item_in_progress(rust):
         {"id": 2, "content": "Fix", "status": "pending"},
     ]
     written = jcli(rust, "TodoWrite", json.dumps({"todos": todos}))
-    refused = jcli(rust, "TodoWrite", """{"todos": [{"id": "2", "status": "in_progress"}], "merge": true}""")
+    rejected = jcli(rust, "TodoWrite", """{"todos": [{"id": "2", "status": "in_progress"}], "merge": true}""")
     read = jcli(rust, "TodoRead", "{}")
 
     assert written["result"] == read["result"]
     assert json.loads(read["result"])["todos"] == todos
-    assert (refused["ok"], refused["error_code"]) == (False, "invalid_args")
+    assert (rejected["ok"], rejected["error_code"]) == (False, "invalid_args")
     assert written["visualization"]["type"] == "todo-list"
 
 
@@ -198,7 +198,7 @@ def test_agentos_limits_both_streams(command):
         ({"cwd": "."}, "invalid_args"),
     ],
 )
-def test_agentos_refuses_other_programs_and_places(command, arguments, code):
+def test_agentos_rejects_other_programs_and_folders(command, arguments, code):
     (reply,) = command.ask({"tool": "tool::shell_exec", "args": arguments})
 
     assert (reply["ok"], reply["error_code"]) == (False, code)

@@ -1,4 +1,4 @@
-"""What a call loads, judged by sys.modules and not by the clock."""
+"""The modules that a call loads, checked in sys.modules instead of by timing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_call_loads_its_own_tool_and_nothing_heavy(tmp_path, tool, args):
     assert {name for name in loaded if name.startswith(("hilt.dialects.", "hilt.web", "hilt.lsp"))} == set()
 
 
-def test_a_read_looks_up_nothing_that_only_writes_need(tmp_path):
+def test_a_read_loads_no_modules_that_only_writes_need(tmp_path):
     command = Command(str(tmp_path))
     command.folder.write("a.txt", "a\n")
 
@@ -88,7 +88,7 @@ def test_a_read_looks_up_nothing_that_only_writes_need(tmp_path):
     assert "pwd" in written
 
 
-def test_a_dialect_name_loads_only_one_tool_too(tmp_path):
+def test_a_dialect_name_loads_only_one_tool(tmp_path):
     command = Command(str(tmp_path))
     command.folder.write("a.txt", "a\n")
 

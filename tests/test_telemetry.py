@@ -18,7 +18,7 @@ END = 1_700_000_000_000_000_000
 ENTRY = TrailEntry(
     END, "w", "default", "edit_file", "digest", "ask", "a rule asks", "terminal", "stale_file", 2500, "scout"
 )
-FINE = ENTRY._replace(outcome="ok", agent="", approver="", decision="allow", reason="")
+SUCCESS = ENTRY._replace(outcome="ok", agent="", approver="", decision="allow", reason="")
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_call_becomes_a_span_with_the_conventional_attribute_names(sent):
 def test_a_successful_call_has_no_error_and_no_empty_attributes(sent):
     listener, spans, _ = sent
 
-    listener(FINE)
+    listener(SUCCESS)
 
     (span,) = spans.get_finished_spans()
     assert span.status.status_code.name == "OK"
@@ -76,7 +76,7 @@ def test_a_successful_call_has_no_error_and_no_empty_attributes(sent):
 def test_calls_are_counted_and_timed_by_tool_and_status(sent):
     listener, _, measurements = sent
 
-    for entry in (FINE, FINE, ENTRY, ENTRY._replace(tool="invented", outcome="unknown_tool")):
+    for entry in (SUCCESS, SUCCESS, ENTRY, ENTRY._replace(tool="invented", outcome="unknown_tool")):
         listener(entry)
 
     (resource,) = measurements.get_metrics_data().resource_metrics
@@ -99,7 +99,7 @@ def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     """A loopback server that records requests: its address, and the path and one header of each."""
     received: list[tuple[str, str | None]] = []
 
-    class Taking(BaseHTTPRequestHandler):
+    class Collector(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
             received.append((self.path, self.headers["x-key"]))
@@ -110,7 +110,7 @@ def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", received
@@ -129,7 +129,7 @@ def test_spans_and_metrics_reach_the_endpoint_before_exit(collector, source):
         listener = telemetry.open_telemetry(environ, address + "/")
     assert listener is not None
 
-    listener(FINE, "a")
+    listener(SUCCESS, "a")
     listener.close()
 
     assert sorted(received) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
@@ -140,7 +140,7 @@ def test_an_unreachable_endpoint_blocks_nothing_and_logs_nothing():
 from hilt import telemetry
 from hilt.state.trail import TrailEntry
 listener = telemetry.open_telemetry({{telemetry.ENDPOINT: "http://127.0.0.1:9"}})
-listener(TrailEntry(*{tuple(FINE)!r}))
+listener(TrailEntry(*{tuple(SUCCESS)!r}))
 listener.close()
 print("done")
 """

@@ -38,7 +38,7 @@ BAD = {
     "half JSON": b'{"tool": "read_file"',
     "two values": b'{"tool":"a"} {"tool":"b"}',
     "a comment": b'{"tool":"a" /* no */}',
-    "white space that JSON does not have": b'{"tool":"a"}\x0b',
+    "whitespace that is not JSON whitespace": b'{"tool":"a"}\x0b',
     "a line separator after it": '{"tool":"a"}\u2028'.encode(),
     "a trailing comma": b'{"tool":"a",}',
     "single quotes": b"{'tool':'a'}",
@@ -65,7 +65,7 @@ BAD = {
     "deep and unfinished": b"[" * 1_000_000,
     "too large": b'{"tool":"x","args":{"a":"' + b"x" * wire.MAX_REQUEST_BYTES + b'"}}',
     "invalid UTF-8": b'{"tool":"\xff"}',
-    "cut UTF-8": b'{"tool":"\xc3',
+    "truncated UTF-8": b'{"tool":"\xc3',
     "UTF-16": '{"tool":"x"}'.encode("utf-16"),
     "a surrogate in UTF-8": b'{"tool":"\xed\xa0\x80"}',
     "a lone surrogate": b'{"tool":"x","args":{"path":"\\ud800"}}',
@@ -74,7 +74,7 @@ BAD = {
     "swapped surrogates": b'{"tool":"x","id":"\\udc00\\ud800"}',
     "NaN": b'{"tool":"x","args":{"a":NaN}}',
     "infinity": b'{"tool":"x","args":{"a":-Infinity}}',
-    "a number without end": b'{"tool":"x","id":1e999}',
+    "an infinite number": b'{"tool":"x","id":1e999}',
     "a number of many digits": b'{"tool":"x","id":' + b"9" * 10_000 + b"}",
     "an unknown field": b'{"tool":"x","path":"a"}',
     "both names of the tool": b'{"tool":"x","name":"x"}',
@@ -131,7 +131,7 @@ def test_the_position_of_an_invalid_byte_is_counted_from_the_start_of_the_reques
     assert "byte 0xff at position 12." in refusal(b'\xef\xbb\xbf{"tool":"\xff"}').message
 
 
-def test_a_refused_request_echoes_the_ids_that_could_be_parsed():
+def test_a_rejected_request_echoes_the_ids_that_could_be_parsed():
     with pytest.raises(wire.Refused) as caught:
         wire.decode_request(b'{"tol":"x","id":7,"request_id":"r"}')
 
@@ -145,7 +145,7 @@ def test_a_request_of_another_protocol_is_shown_our_format():
         assert '{"tool": ' in refusal(raw).suggestion
 
 
-def test_a_cancel_names_the_call():
+def test_a_cancel_request_has_the_id_of_the_call():
     request = wire.decode_request(b'{"cancel":{"any":"id"}}')
 
     assert isinstance(request, wire.Cancel)
@@ -192,7 +192,7 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a"}\n' + pretty("b"), ["a", "b"]),
         (b'{"tool":\n\n"a"}', ["a"]),
         (b"\xef\xbb\xbf" + pretty("a"), ["a"]),
-        # whitespace that JSON does not know, as in a session
+        # whitespace that is not JSON whitespace, as in a session
         (b'\x0c{"tool":"a"}\n{"tool":"b"}', ["error", "b"]),
         ('\u00a0{"tool":"a"}\n{"tool":"b"}'.encode(), ["error", "b"]),
         (b'nonsense\n{"tool":"b"}\n', ["error", "b"]),
@@ -224,7 +224,7 @@ def test_a_request_over_the_size_limit_is_one_error_and_the_next_is_answered(new
     assert requests == ["error", "b"]
 
 
-def test_session_lines_are_cut_at_the_limit_without_losing_the_next_one():
+def test_a_session_line_over_the_limit_is_an_error_and_the_next_one_is_read():
     raw = b"x" * (wire.MAX_REQUEST_BYTES + 100) + b"\n" + b'{"tool":"b"}\n' + b"y" * (wire.MAX_REQUEST_BYTES * 2)
 
     lines = list(wire.read_lines(io.BytesIO(raw)))
@@ -244,7 +244,7 @@ def test_all_valid_requests_are_found_whatever_is_between_them(requests):
 
 
 @given(st.lists(st.tuples(good, bad), min_size=1, max_size=5))
-def test_a_malformed_request_spoils_no_other(pairs):
+def test_a_malformed_request_does_not_affect_others(pairs):
     """Every valid request on its own line is found unless an earlier line could continue on it."""
     raw = b"\n".join(piece for request, noise in pairs for piece in (noise, json.dumps(json.loads(request)).encode()))
 
@@ -329,7 +329,7 @@ plain = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(plain, values, values)
-def test_a_reply_is_one_line_that_holds_the_whole_result(text, data, id):
+def test_a_reply_is_one_line_that_contains_the_whole_result(text, data, id):
     for result in (Result(text, id=id), Result(data=data, id=id), Result(text, meta={"facts": data}, request_id=id)):
         raw = wire.encode_result(result)
 
@@ -343,7 +343,7 @@ def test_a_reply_is_one_line_that_holds_the_whole_result(text, data, id):
         assert reply.get("id") == result.id
 
 
-def test_empty_fields_are_left_out_except_the_result():
+def test_empty_fields_are_omitted_except_the_result():
     assert json.loads(wire.encode_result(Result())) == {"ok": True, "result": ""}
 
 
