@@ -16,7 +16,7 @@ function filesBelow(folder) {
     .sort();
 }
 
-/** Return one digest of everything that the built files are made from; tests/surfaces/http/test_static.py has the same. */
+/** Return one digest of all build inputs; tests/surfaces/http/test_static.py computes the same. */
 function sourceDigest() {
   const names = ["build.mjs", "package-lock.json", "package.json", ...filesBelow(join(here, "src")).map((path) => relative(here, path))];
   const lines = names.sort().map((name) => {

@@ -5,17 +5,17 @@ const TIMEOUT_MS = 30_000;
 const STORED = "hilt.token";
 const FOLDER = "hilt.workspace";
 
-/** Whether the server has refused the token, or there is none; nothing is sent any more then. */
+/** Whether there is no valid token; then no requests are sent. */
 export const isRefused = signal(false);
 
-/** The folder whose lists are shown, null for the first one that is served; and all folders that are served. */
+/** The selected folder, null for the first one; and all served folders. */
 export const workspace = signal(sessionStorage.getItem(FOLDER));
 export const workspaces = signal([]);
 
-/** A problem that the server, or the network, has reported. */
+/** An error reported by the server or the network. */
 export class ApiError extends Error {
   constructor(status, problem) {
-    super(problem.detail || problem.title || `The server answered ${status}.`);
+    super(problem.detail || problem.title || `The server responded with status ${status}.`);
     this.status = status;
     this.code = problem.error_code;
     this.suggestion = problem.suggestion;
@@ -23,11 +23,11 @@ export class ApiError extends Error {
   }
 }
 
-/** Move the token from the address into the storage of this tab; also when an address with a token is pasted later. */
+/** Move the token from the URL to the storage of this tab, also when a URL with a token is opened later. */
 export function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given !== null) {
-    sessionStorage.setItem(STORED, given);
+  const newToken = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (newToken !== null) {
+    sessionStorage.setItem(STORED, newToken);
     history.replaceState(null, "", location.pathname + location.search);
   }
   isRefused.value = !token();
@@ -45,25 +45,25 @@ function address(path, query = {}) {
 
 async function request(method, path, { query, body, signal, timeout = TIMEOUT_MS } = {}) {
   if (isRefused.value) throw new ApiError(401, { detail: "There is no valid token." });
-  const ending = AbortSignal.timeout(timeout);
+  const deadline = AbortSignal.timeout(timeout);
   let response;
   try {
     response = await fetch(address(path, query), {
       method,
       headers: { Authorization: `Bearer ${token()}`, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: signal ? AbortSignal.any([signal, ending]) : ending,
+      signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    const detail = ending.aborted
-      ? `The server has not answered for ${timeout / 1000} seconds.`
+    const detail = deadline.aborted
+      ? `The server did not respond within ${timeout / 1000} seconds.`
       : "The server cannot be reached.";
-    throw new ApiError(0, { detail, suggestion: "Check that hilt serve is still running, then try again." });
+    throw new ApiError(0, { detail, suggestion: "Check that hilt serve is running, then try again." });
   }
   if (response.status === 401) isRefused.value = true;
   if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})));
-  return response.json(); // fails if the request is aborted meanwhile
+  return response.json(); // fails if the request is aborted in the meantime
 }
 
 export const api = {
@@ -73,12 +73,12 @@ export const api = {
   delete: (path, query = undefined) => request("DELETE", path, { query }),
 };
 
-/** Return the path of a row: its parts may hold any character. */
+/** Return the path of a row; ids may contain any character. */
 export function at(...parts) {
-  return parts.map((part, place) => (place % 2 ? encodeURIComponent(part) : part)).join("/");
+  return parts.map((part, index) => (index % 2 ? encodeURIComponent(part) : part)).join("/");
 }
 
-/** Learn which folders are served; the folder that was chosen may be gone. */
+/** Load the served folders; the selected one may be gone. */
 export async function loadWorkspaces() {
   const { workspaces: folders } = await api.get("/v1/settings");
   workspaces.value = folders;

@@ -1,15 +1,15 @@
-/** What is known of a call without opening it. */
+/** The summary of a call. */
 import { pretty } from "./text.js";
 
-// the arguments that say most about a call, the first of them that it has
-const TELLING = ["command", "pattern", "query", "url", "prompt", "path", "paths", "file", "files", "title", "name", "action", "id", "patch"];
+// the most telling arguments, in this order
+const MAIN_ARGUMENTS = ["command", "pattern", "query", "url", "prompt", "path", "paths", "file", "files", "title", "name", "action", "id", "patch"];
 const SEARCHED_MAX = 4_000;
 
-/** Return the one argument that matters, as text. */
+/** Return the most telling argument as text. */
 export function mainArgument({ args }) {
   if (!args || typeof args !== "object") return "";
   const hasText = (name) => args[name] !== undefined && args[name] !== null && args[name] !== "";
-  const key = TELLING.find(hasText) ?? Object.keys(args)[0];
+  const key = MAIN_ARGUMENTS.find(hasText) ?? Object.keys(args)[0];
   if (key === undefined) return "";
   return typeof args[key] === "string" ? args[key] : pretty(args[key]);
 }
@@ -30,14 +30,14 @@ const DENIED = new Set([
   "ssrf_blocked",
 ]);
 
-/** Return how a call went: "running", "ok", "denied" or "failed". */
+/** Return the state of a call: "running", "ok", "denied" or "failed". */
 export function stateOf({ type, outcome }) {
   if (type === "call_started") return "running";
   if (outcome === "ok") return "ok";
   return DENIED.has(outcome) ? "denied" : "failed";
 }
 
-/** Return what the filter looks at, in lower case. */
+/** Return the text that the filter searches, in lower case. */
 export function searchText(call) {
   call.searched ??= `${call.tool} ${call.session} ${call.outcome} ${call.reason} ${JSON.stringify(call.args ?? "").slice(0, SEARCHED_MAX)}`.toLowerCase();
   return call.searched;

@@ -1,4 +1,4 @@
-/** The event stream: one WebSocket that reconnects, and what the console keeps of the events. */
+/** The event stream: one WebSocket that reconnects, and the state that the console derives from events. */
 import { api, isRefused, loadWorkspaces, token } from "./api.js";
 import { signal } from "./html.js";
 
@@ -15,7 +15,7 @@ export const connection = signal("connecting");
 /** The calls that Activity shows, oldest first, and the names in them; `version` changes with them. */
 export const calls = { rows: [], sessions: new Set(), tools: new Set(), version: signal(0), size: 0 };
 
-/** The calls that wait for approval, and the questions that wait for an answer; null until they are loaded. */
+/** The pending approvals and questions; null until they are loaded. */
 export const approvals = signal(null);
 export const questions = signal(null);
 
@@ -23,11 +23,11 @@ let socket = null;
 let last = null; // the number of the last event
 let attempts = 0;
 let pending = [];
-const running = new Map(); // the calls that have started and not ended, by their ids
+const running = new Map(); // calls that have not ended, by id
 let isScheduled = false;
 const listeners = new Set();
 
-/** Call a function with each batch of events of these types; returns a function that ends it. "reset" means: reload. */
+/** Call a function with each batch of events of these types; returns a function that stops it. "reset" means: reload. */
 export function onEvents(types, callback) {
   const listener = { types: new Set(types), callback };
   listeners.add(listener);
@@ -53,26 +53,26 @@ export function startEvents() {
   connect();
 }
 
-/** Try again now, if the connection is lost. */
+/** Reconnect now, if the connection is lost. */
 export function reconnect() {
   if (connection.value === "lost") connect();
 }
 
-/** Return a function that runs `work` now, and once more if it was asked for meanwhile. */
+/** Return a function that runs `work`, and once more if it was called while `work` ran. */
 export function coalesced(work) {
   let isRunning = false;
-  let isWanted = false;
+  let isCalledAgain = false;
   return async () => {
     if (isRunning) {
-      isWanted = true;
+      isCalledAgain = true;
       return;
     }
     isRunning = true;
     try {
       do {
-        isWanted = false;
-        await work().catch(() => {}); // the next event, or the reconnection, tries again
-      } while (isWanted);
+        isCalledAgain = false;
+        await work().catch(() => {}); // retried at the next event or reconnection
+      } while (isCalledAgain);
     } finally {
       isRunning = false;
     }
@@ -87,7 +87,7 @@ function connect() {
   socket = own;
   own.onopen = () => {
     own.send(JSON.stringify({ token: token(), approver: true }));
-    if (connection.value === "lost") notify([{ type: "reset" }]); // what could not be loaded meanwhile
+    if (connection.value === "lost") notify([{ type: "reset" }]); // reload what could not be loaded in the meantime
     connection.value = "open";
   };
   own.onmessage = ({ data }) => {
@@ -113,19 +113,19 @@ function connect() {
   };
 }
 
-/** Take what has arrived once per frame; a hidden page has no frames. */
+/** Process new events once per frame; a hidden page has no frames. */
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
-  if (document.hidden) setTimeout(take, 250);
-  else requestAnimationFrame(take);
+  if (document.hidden) setTimeout(deliver, 250);
+  else requestAnimationFrame(deliver);
 }
 
-function take() {
+function deliver() {
   isScheduled = false;
   const events = pending;
   pending = [];
-  keepCalls(events.filter((event) => event.type === "call" || event.type === "call_started"));
+  storeCalls(events.filter((event) => event.type === "call" || event.type === "call_started"));
   notify(events);
 }
 
@@ -136,22 +136,22 @@ function notify(events) {
   }
 }
 
-/** Add calls, and replace those that were running by their end, in the same place. */
-function keepCalls(events) {
+/** Add calls; a call that has ended replaces its running row. */
+function storeCalls(events) {
   if (!events.length) return;
   for (const event of events) {
-    const place = event.type === "call" && running.has(event.id) ? calls.rows.lastIndexOf(running.get(event.id)) : -1;
+    const index = event.type === "call" && running.has(event.id) ? calls.rows.lastIndexOf(running.get(event.id)) : -1;
     if (event.type === "call_started") running.set(event.id, event);
     else running.delete(event.id);
     event.key = event.id ?? event.seq;
     if (calls.sessions.size < NAMES_MAX) calls.sessions.add(event.session);
     if (calls.tools.size < NAMES_MAX) calls.tools.add(event.tool);
     calls.size += event.size;
-    if (place < 0) calls.rows.push(event);
+    if (index < 0) calls.rows.push(event);
     else {
-      event.started = calls.rows[place].time;
-      calls.size -= calls.rows[place].size;
-      calls.rows[place] = event;
+      event.started = calls.rows[index].time;
+      calls.size -= calls.rows[index].size;
+      calls.rows[index] = event;
     }
   }
   let dropped = 0;

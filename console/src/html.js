@@ -1,4 +1,4 @@
-/** Preact, its hooks and signals under one roof, so that modules import them from one place. */
+/** Preact, its hooks and signals: modules import them from here. */
 import { h } from "preact";
 import htm from "htm";
 

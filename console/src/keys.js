@@ -1,12 +1,12 @@
-/** Keys of the console: of the whole of it, and of the page that is shown. */
+/** Keyboard shortcuts: global ones, and those of the current page. */
 import { effect, signal, useLayoutEffect, useRef } from "./html.js";
 
 const STORED = "hilt.keys";
 
-/** Whether single keys do anything; people who dictate or press keys by accident turn them off. */
+/** Whether single-key shortcuts work; users who dictate or press keys by accident can turn them off. */
 export const hasSingleKeys = signal(localStorage.getItem(STORED) !== "off");
 
-/** The keys that work on every page, {key: {label, run}}; those of a page come first. */
+/** The keys that work on every page, {key: {label, run}}; those of a page take precedence. */
 export const globalKeys = {};
 
 const layers = new Set();
@@ -15,7 +15,7 @@ const layers = new Set();
 export function useKeys(keys) {
   const layer = useRef({ keys });
   layer.current.keys = keys;
-  // not after the next frame: a key that is pressed as soon as the page appears would do nothing
+  // before the next frame: a key that is pressed as soon as the page appears must work
   useLayoutEffect(() => {
     const own = layer.current;
     layers.add(own);
@@ -23,13 +23,13 @@ export function useKeys(keys) {
   }, []);
 }
 
-/** Return the keys that work now, for the list of keys. */
+/** Return the keys that currently work, with their labels. */
 export function activeKeys() {
   const keys = Object.assign({}, globalKeys, ...[...layers].map((layer) => layer.keys));
   return Object.entries(keys).map(([key, { label }]) => [key, label]);
 }
 
-/** Whether an element takes typed text. */
+/** Whether an element accepts typed text. */
 export function isTyping(element) {
   if (!(element instanceof HTMLElement)) return false;
   if (element.isContentEditable || element.matches("textarea, select")) return true;
@@ -47,7 +47,7 @@ export function startKeys() {
     const isPlain = !event.ctrlKey && !event.metaKey;
     const isBlocked = isPlain && name !== "Escape" && (!hasSingleKeys.value || isTyping(event.target));
     if (event.altKey || isBlocked) return;
-    if (document.querySelector("dialog[open]")) return; // a dialog has keys of its own
+    if (document.querySelector("dialog[open]")) return; // a dialog has its own keys
     if (name === "Escape") document.activeElement?.blur(); // leaves a text field, so that single keys work again
     const layer = [...layers].reverse().find(({ keys }) => Object.hasOwn(keys, name));
     const binding = layer ? layer.keys[name] : Object.hasOwn(globalKeys, name) && globalKeys[name];

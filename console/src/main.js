@@ -1,4 +1,4 @@
-/** The start of the console: token, theme, keys, events, and the shell around the pages. */
+/** Starts the console: token, theme, keys, events, and the shell around the pages. */
 import { isRefused, takeToken } from "./api.js";
 import { startEvents } from "./events.js";
 import { effect, html, render } from "./html.js";

@@ -10,8 +10,8 @@ import { mainArgument } from "./calls.js";
 const RESULTS_MAX = 30;
 
 export function Palette({ onClose }) {
-  const [wanted, setWanted] = useState("");
-  const [place, setPlace] = useState(0);
+  const [text, setText] = useState("");
+  const [index, setIndex] = useState(0);
   const [tools, setTools] = useState(null); // null until they are loaded
   const [isEntered, setEntered] = useState(false);
   const list = useRef(null);
@@ -19,14 +19,14 @@ export function Palette({ onClose }) {
   useEffect(() => {
     api.get("/v1/tools", here()).then((answer) => setTools(answer.tools), () => setTools([]));
   }, []);
-  const results = useMemo(() => find(wanted, tools), [wanted, tools]);
-  const chosen = Math.min(place, results.length - 1);
+  const results = useMemo(() => find(text, tools), [text, tools]);
+  const chosen = Math.min(index, results.length - 1);
   useEffect(() => list.current?.children[chosen]?.scrollIntoView({ block: "nearest" }), [chosen]);
   const open = (result) => {
     onClose();
     navigate(result.href);
   };
-  // Enter waits for the tools: a person who knows the name of one types faster than they are loaded
+  // Enter waits for the tools: users may type a name before they are loaded
   useEffect(() => {
     if (!isEntered || !tools) return;
     setEntered(false);
@@ -34,7 +34,7 @@ export function Palette({ onClose }) {
   }, [isEntered, tools]);
   const press = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) setPlace((chosen + step + results.length) % results.length || 0);
+    if (step) setIndex((chosen + step + results.length) % results.length || 0);
     else if (event.key === "Enter" && results[chosen]) open(results[chosen]);
     else if (event.key === "Enter" && !tools) setEntered(true);
     else return;
@@ -53,8 +53,8 @@ export function Palette({ onClose }) {
         autocomplete="off"
         spellcheck="false"
         data-first
-        value=${wanted}
-        onInput=${(event) => (setWanted(event.currentTarget.value), setPlace(0), setEntered(false))}
+        value=${text}
+        onInput=${(event) => (setText(event.currentTarget.value), setIndex(0), setEntered(false))}
         onKeyDown=${press}
       />
       <ul class="palette" role="listbox" id=${id} aria-label="Results" ref=${list}>
@@ -66,7 +66,7 @@ export function Palette({ onClose }) {
               role="option"
               aria-selected=${at === chosen}
               onClick=${() => open(result)}
-              onMouseMove=${() => setPlace(at)}
+              onMouseMove=${() => setIndex(at)}
             >
               <span class="palette-kind">${result.kind}</span>
               <span class="palette-name">${result.name}</span>
@@ -75,15 +75,15 @@ export function Palette({ onClose }) {
           `,
         )}
       </ul>
-      ${!results.length && html`<p class="muted">${tools ? "Nothing matches." : "Loading the tools…"}</p>`}
+      ${!results.length && html`<p class="muted">${tools ? "No matches." : "Loading the tools…"}</p>`}
     <//>
   `;
 }
 
-/** Return what matches: pages, then tools, then calls. Until the tools are loaded only pages, so that no result moves. */
-function find(wanted, tools) {
-  const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
-  const matches = (text) => words.every((word) => text.toLowerCase().includes(word));
+/** Return the matches: pages, then tools, then calls. Until the tools are loaded, only pages, so that no result moves. */
+function find(text, tools) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (name) => words.every((word) => name.toLowerCase().includes(word));
   const results = PAGES.filter(([, name]) => matches(name)).map(([id, name]) => ({ kind: "Page", name, detail: "", href: `/${id}` }));
   if (!tools) return results;
   for (const tool of tools) {

@@ -15,22 +15,22 @@ export const PAGES = [
 ];
 
 const read = () => ({ path: location.pathname, query: new URLSearchParams(location.search) });
-const place = signal(read());
+const current = signal(read());
 
-/** The id of the page that is shown. */
+/** The id of the current page. */
 export const page = computed(() => {
-  const id = place.value.path.slice(1);
-  return PAGES.some(([known]) => known === id) ? id : "activity";
+  const id = current.value.path.slice(1);
+  return PAGES.some(([name]) => name === id) ? id : "activity";
 });
 
 /** The query of the address, as URLSearchParams. */
-export const query = computed(() => place.value.query);
+export const query = computed(() => current.value.query);
 
 /** Go to an address of the console, such as /jobs?id=1. */
 export function navigate(address, { replace = false } = {}) {
   if (address === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", address);
-  place.value = read();
+  current.value = read();
 }
 
 /** Change parts of the query; null removes one. Does not add to the history. */
@@ -45,7 +45,7 @@ export function setQuery(parts) {
 }
 
 export function startRouter() {
-  addEventListener("popstate", () => (place.value = read()));
+  addEventListener("popstate", () => (current.value = read()));
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element ? event.target.closest("a[href^='/']") : null;
     if (!link || link.target || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;

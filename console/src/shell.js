@@ -22,7 +22,7 @@ const MODULES = {
   settings: () => import("./pages/settings.js"),
 };
 
-/** What waits for the person. */
+/** The number of pending approvals and questions. */
 export const waiting = computed(() => (approvals.value?.length ?? 0) + (questions.value?.length ?? 0));
 
 const loaded = signal({});
@@ -35,12 +35,12 @@ effect(() => {
 
 Object.assign(globalKeys, {
   "Ctrl K": { label: "Find a page, tool or call", run: () => (opened.value = "palette") },
-  "?": { label: "Show the keys", run: () => (opened.value = "keys") },
+  "?": { label: "Show keyboard shortcuts", run: () => (opened.value = "keys") },
   a: { label: "Go to Approvals", run: () => navigate("/approvals") },
   "/": { label: "Go to the filter", run: () => document.querySelector("[data-filter]")?.focus() },
 });
-PAGES.forEach(([id, name], place) => {
-  globalKeys[String((place + 1) % 10)] = { label: name, run: () => navigate(`/${id}`) };
+PAGES.forEach(([id, name], index) => {
+  globalKeys[String((index + 1) % 10)] = { label: name, run: () => navigate(`/${id}`) };
 });
 
 async function load(id) {
@@ -48,7 +48,7 @@ async function load(id) {
   try {
     component = (await MODULES[id]()).default;
   } catch {
-    const error = { message: "This part of the console cannot be loaded.", suggestion: "Reload the page." };
+    const error = { message: "This page cannot be loaded.", suggestion: "Reload the page." };
     component = () => html`<${ErrorBox} error=${error} retry=${() => location.reload()} />`;
   }
   loaded.value = { ...loaded.value, [id]: component };
@@ -71,7 +71,7 @@ export function Shell() {
   }, []);
   const Current = loaded.value[id];
   return html`
-    <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>Skip to the page</a>
+    <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>Skip to content</a>
     <div class="shell">
       <header class="side">
         <p class="brand" aria-hidden="true">hilt</p>
@@ -100,8 +100,8 @@ class Guarded extends Component {
 
   render({ children }, { error }) {
     if (!error) return children;
-    const shown = { message: `This page has failed: ${error.message}`, suggestion: "Reload it; if it fails again, report it." };
-    return html`<div class="page"><${ErrorBox} error=${shown} retry=${() => location.reload()} /></div>`;
+    const problem = { message: `This page failed: ${error.message}`, suggestion: "Reload it; if it fails again, report the bug." };
+    return html`<div class="page"><${ErrorBox} error=${problem} retry=${() => location.reload()} /></div>`;
   }
 }
 
@@ -117,10 +117,10 @@ function PageLink({ id, name }) {
 }
 
 function Footer() {
-  const words = { open: "Live", connecting: "Connecting", lost: "Not connected", refused: "Refused" };
+  const labels = { open: "Live", connecting: "Connecting", lost: "Not connected", refused: "Invalid token" };
   return html`
     <div class="side-foot">
-      <p class=${`connection ${connection.value}`} role="status">${words[connection.value]}</p>
+      <p class=${`connection ${connection.value}`} role="status">${labels[connection.value]}</p>
       <${Folder} />
       <${Field}
         label="Theme"
@@ -136,7 +136,7 @@ function Footer() {
   `;
 }
 
-/** Which of several folders the pages show. */
+/** Selects the folder that the pages show. */
 function Folder() {
   if (workspaces.value.length < 2) return null;
   return html`
@@ -153,8 +153,8 @@ function ConnectionLost() {
   if (connection.value !== "lost") return null;
   return html`
     <div class="lost" role="alert">
-      The connection to hilt serve is lost; what you see may be out of date. It is tried again by itself.
-      <button type="button" class="small" onClick=${reconnect}>Try now</button>
+      The connection to hilt serve is lost; this page may be out of date. Reconnecting automatically.
+      <button type="button" class="small" onClick=${reconnect}>Reconnect now</button>
     </div>
   `;
 }
@@ -162,7 +162,7 @@ function ConnectionLost() {
 function Keys({ onClose }) {
   const [keys] = useState(activeKeys);
   return html`
-    <${Dialog} title="Keys" onClose=${onClose}>
+    <${Dialog} title="Keyboard shortcuts" onClose=${onClose}>
       <dl class="keys">
         ${keys.map(([key, label]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${label}</dd></div>`)}
       </dl>
@@ -172,21 +172,21 @@ function Keys({ onClose }) {
           checked=${hasSingleKeys.value}
           onChange=${(event) => (hasSingleKeys.value = event.currentTarget.checked)}
         />
-        Single keys work outside text fields
+        Use single-key shortcuts outside text fields
       </label>
     <//>
   `;
 }
 
-/** What is shown without a valid token. */
+/** The page without a valid token. */
 export function TokenMissing() {
   return html`
     <main class="alone">
       <h1>hilt</h1>
-      <p>This page has no valid token, so it cannot show anything.</p>
+      <p>This page needs a valid token.</p>
       <p>
-        Open the address that <code>hilt serve</code> prints in its first line: it ends with <code>#token=…</code>. If
-        the server was started elsewhere, start <code>hilt serve</code> again in a terminal.
+        Open the URL that <code>hilt serve</code> prints on its first line: it ends with <code>#token=…</code>. If you
+        cannot see that output, restart <code>hilt serve</code> in a terminal.
       </p>
     </main>
   `;

@@ -1,4 +1,4 @@
-/** Dark or light: by the system, or by choice. */
+/** The theme: dark, light, or that of the system. */
 import { effect, signal } from "./html.js";
 
 const STORED = "hilt.theme";

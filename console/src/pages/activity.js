@@ -9,7 +9,7 @@ import { count, duration, oneLine, visible } from "../text.js";
 import { View } from "../views/index.js";
 
 const ROW_PIXELS = 34;
-const POINTING_MS = 1_500; // for which the list stays still after the pointer has moved in it
+const POINTING_MS = 1_500; // for which the list does not scroll after the pointer has moved in it
 const STATES = [["", "Any outcome"], ["ok", "Succeeded"], ["failed", "Failed"], ["denied", "Denied"], ["running", "Running"]];
 
 export default function Activity() {
@@ -18,22 +18,22 @@ export default function Activity() {
   const [session, setSession] = useState("");
   const [tool, setTool] = useState("");
   const [state, setState] = useState("");
-  const [paused, setPaused] = useState(null); // the rows at the time, or null
+  const [paused, setPaused] = useState(null); // the rows when it was paused, or null
   const [opened, setOpened] = useState(new Set());
   const list = useRef(null);
   const pointedAt = useRef(0);
-  const [isAway, setAway] = useState(false); // from the upper end, where new rows appear
-  const seen = useRef(0); // the number of the newest row while the list was at its upper end
+  const [isAway, setAway] = useState(false); // from the top, where new rows appear
+  const seen = useRef(0); // the number of the newest row while the list was at the top
 
   const all = paused ?? calls.rows;
   const rows = useMemo(() => {
-    const wanted = filter.trim().toLowerCase();
+    const text = filter.trim().toLowerCase();
     const matches = all.filter(
       (call) =>
         (!session || call.session === session) &&
         (!tool || call.tool === tool) &&
         (!state || stateOf(call) === state) &&
-        (!wanted || searchText(call).includes(wanted)),
+        (!text || searchText(call).includes(text)),
     );
     return matches.reverse();
   }, [all, paused ? 0 : version, filter, session, tool, state]);
@@ -54,10 +54,10 @@ export default function Activity() {
   };
   const linked = query.value.get("call");
   useEffect(() => {
-    const place = linked === null ? -1 : rows.findIndex((call) => String(call.key) === linked);
-    if (place < 0 || opened.has(rows[place].key)) return;
-    setOpened(new Set([...opened, rows[place].key]));
-    list.current.toRow(place);
+    const index = linked === null ? -1 : rows.findIndex((call) => String(call.key) === linked);
+    if (index < 0 || opened.has(rows[index].key)) return;
+    setOpened(new Set([...opened, rows[index].key]));
+    list.current.toRow(index);
   }, [linked, rows.length > 0]);
 
   const move = (step) => {
@@ -126,8 +126,8 @@ function Nothing({ isFiltered, hasCalls }) {
   if (connection.value === "connecting") return html`<${Loading} />`;
   return html`
     <${Empty} title="No calls yet">
-      Calls of every agent of yours appear here while <code>hilt serve</code> runs. Connect one with${" "}
-      <code>hilt mcp install</code>, or try a tool on the page Tools.
+      Calls of all your agents appear here while <code>hilt serve</code> is running. Connect an agent with${" "}
+      <code>hilt mcp install</code>, or try a tool on the Tools page.
     <//>
   `;
 }
@@ -156,8 +156,8 @@ function Row({ call, isOpen, onToggle }) {
 
 function Details({ call }) {
   const { envelope } = call;
-  const isKept = call.args !== undefined;
-  const missing = html`<p class="muted">${isKept ? "The call is still running." : "Not kept: the setting events.keep is false."}</p>`;
+  const isStored = call.args !== undefined;
+  const missing = html`<p class="muted">${isStored ? "The call is still running." : "Not stored: the setting events.keep is false."}</p>`;
   const tabs = [
     [
       "View",
@@ -170,14 +170,14 @@ function Details({ call }) {
             `
           : missing,
     ],
-    ["Arguments", () => (isKept ? html`<${Json} value=${call.args} label="Arguments" />` : missing)],
+    ["Arguments", () => (isStored ? html`<${Json} value=${call.args} label="Arguments" />` : missing)],
     ["Envelope", () => (envelope ? html`<${Json} value=${envelope} label="Envelope" />` : missing)],
     ["Why", () => html`<${Why} call=${call} />`],
   ];
   return html`
     <div class="call-details">
       <${Tabs} label=${`Details of ${oneLine(call.tool, 60)}`} tabs=${tabs} />
-      ${call.change && html`<p><a href=${`/changes?id=${encodeURIComponent(call.change)}`}>See and restore this change</a></p>`}
+      ${call.change && html`<p><a href=${`/changes?id=${encodeURIComponent(call.change)}`}>View and restore this change</a></p>`}
     </div>
   `;
 }
@@ -193,7 +193,7 @@ function Failure({ envelope }) {
 
 const VERDICTS = { allow: "good", ask: "warn", deny: "bad" };
 
-/** Every vote, and what came of them. */
+/** The votes and the decision. */
 function Why({ call }) {
   if (call.type === "call_started") return html`<p class="muted">The call is still running.</p>`;
   const votes = Array.isArray(call.votes) ? call.votes : [];
@@ -208,8 +208,8 @@ function Why({ call }) {
       <thead><tr><th scope="col">Vote</th><th scope="col">Voter</th><th scope="col">Reason</th></tr></thead>
       <tbody>
         ${votes.map(
-          (vote, place) => html`
-            <tr key=${place}>
+          (vote, index) => html`
+            <tr key=${index}>
               <td><span class=${`tag ${VERDICTS[vote.verdict] ?? ""}`}>${oneLine(vote.verdict, 20)}</span></td>
               <td>${oneLine(vote.voter, 100)}</td>
               <td>${oneLine(vote.reason, 1000)}</td>
@@ -218,6 +218,6 @@ function Why({ call }) {
         )}
       </tbody>
     </table>`}
-    ${!votes.length && html`<p class="muted">Nothing objected, so there were no votes.</p>`}
+    ${!votes.length && html`<p class="muted">There were no votes: nothing objected to the call.</p>`}
   `;
 }

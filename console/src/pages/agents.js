@@ -1,4 +1,4 @@
-/** Agents: the tree of agents that agents have started, and what each of them did. */
+/** Agents: the tree of agents that agents have started, and their transcripts. */
 import { api, at, here } from "../api.js";
 import { onEvents } from "../events.js";
 import { html, useEffect, useMemo, useState } from "../html.js";
@@ -10,27 +10,27 @@ import { count, money, oneLine, pretty, visible } from "../text.js";
 import { View } from "../views/index.js";
 
 const COLOURS = { queued: "warn", running: "good", completed: "", failed: "bad", cancelled: "bad" };
-const MESSAGES = 200; // of a transcript, until more are asked for
+const MESSAGES = 200; // of a transcript, shown at first
 
 export default function Agents() {
   const { rows, error, isLoading, hasMore, more, reload } = useList("/v1/agents", "agents", { on: ["agent"] });
   const id = query.value.get("id");
   const tree = useMemo(() => inTree(rows), [rows]);
   const step = (by) => () => {
-    const place = tree.findIndex(({ agent }) => agent.id === id);
-    const next = tree[Math.min(tree.length - 1, Math.max(0, place + by))];
+    const index = tree.findIndex(({ agent }) => agent.id === id);
+    const next = tree[Math.min(tree.length - 1, Math.max(0, index + by))];
     if (next) navigate(`/agents?id=${encodeURIComponent(next.agent.id)}`, { replace: true });
   };
   useKeys({ j: { label: "Next agent", run: step(1) }, k: { label: "Previous agent", run: step(-1) } });
-  const living = rows.filter((agent) => agent.status === "running" || agent.status === "queued").length;
+  const active = rows.filter((agent) => agent.status === "running" || agent.status === "queued").length;
   return html`
-    <${Page} title="Agents" actions=${rows.length > 0 && html`<span class="muted">${count(living, "agent")} at work</span>`}>
+    <${Page} title="Agents" actions=${rows.length > 0 && html`<span class="muted">${count(active, "agent")} at work</span>`}>
       <${ErrorBox} error=${error} retry=${reload} />
       ${isLoading && html`<${Loading} />`}
       ${!isLoading &&
       !error &&
       !rows.length &&
-      html`<${Empty} title="No agents yet">An agent appears here when a call of the tools agent or agent_spawn starts it.<//>`}
+      html`<${Empty} title="No agents yet">Agents appear here when a call of agent or agent_spawn starts them.<//>`}
       ${rows.length > 0 &&
       html`<div class="two-panes">
         <nav class="panel tree" aria-label="Agents">
@@ -42,19 +42,19 @@ export default function Agents() {
         <div class="pane">
           ${id
             ? html`<${Agent} key=${id} id=${id} reload=${reload} />`
-            : html`<${Empty} title="Choose an agent">Its transcript appears here. The keys j and k go through the list.<//>`}
+            : html`<${Empty} title="Select an agent">Its transcript appears here. Press j and k to move through the list.<//>`}
         </div>
       </div>`}
     <//>
   `;
 }
 
-/** Return the agents with each below its parent: [{agent, depth}], the newest first at each level. */
+/** Return the agents in tree order: [{agent, depth}], the newest first at each level. */
 function inTree(agents) {
-  const known = new Set(agents.map((agent) => agent.id));
+  const ids = new Set(agents.map((agent) => agent.id));
   const children = new Map();
   for (const agent of agents) {
-    const parent = known.has(agent.parent) ? agent.parent : null;
+    const parent = ids.has(agent.parent) ? agent.parent : null;
     children.set(parent, [...(children.get(parent) ?? []), agent]);
   }
   const rows = [];
@@ -156,14 +156,14 @@ function Agent({ id, reload }) {
 }
 
 function Transcript({ messages, agent }) {
-  const [most, setMost] = useState(MESSAGES);
-  const shown = messages.slice(-most);
+  const [limit, setLimit] = useState(MESSAGES);
+  const shown = messages.slice(-limit);
   const hidden = messages.length - shown.length;
   return html`
     <${Section} title="Transcript">
-      ${hidden > 0 && html`<button type="button" onClick=${() => setMost(most * 4)}>Show ${count(hidden, "earlier message")}</button>`}
+      ${hidden > 0 && html`<button type="button" onClick=${() => setLimit(limit * 4)}>Show ${count(hidden, "earlier message")}</button>`}
       ${!messages.length && html`<${Message} who="Task" text=${agent.prompt ?? ""} />`}
-      ${shown.map((record, place) => html`<${Recorded} key=${hidden + place} record=${record} />`)}
+      ${shown.map((record, index) => html`<${Recorded} key=${hidden + index} record=${record} />`)}
       ${!messages.length && agent.answer && html`<${Message} who="Answer" text=${agent.answer} />`}
     <//>
   `;
@@ -174,10 +174,10 @@ function Recorded({ record }) {
   const at = record.time ? record.time * 1000 : null;
   if (record.type === "user") return html`<${Message} who="Task" at=${at} text=${textOf(record.content)} />`;
   if (record.type === "answer") {
-    return (record.parts ?? []).map((part, place) =>
+    return (record.parts ?? []).map((part, index) =>
       part.call
-        ? html`<${Folded} key=${place} at=${at} summary=${`Call ${oneLine(part.call, 80)}`} text=${typeof part.args === "string" ? part.args : pretty(part.args)} />`
-        : part.text && html`<${Message} key=${place} who="Agent" at=${at} text=${part.text} />`,
+        ? html`<${Folded} key=${index} at=${at} summary=${`Call ${oneLine(part.call, 80)}`} text=${typeof part.args === "string" ? part.args : pretty(part.args)} />`
+        : part.text && html`<${Message} key=${index} who="Agent" at=${at} text=${part.text} />`,
     );
   }
   if (record.type === "result") {
@@ -187,7 +187,7 @@ function Recorded({ record }) {
   if (record.type === "ended") {
     return html`<p class="muted">Ended with status ${visible(record.status)} ${record.error_code && visible(record.error_code)} <${Time} at=${at} /></p>`;
   }
-  return html`<p class="muted">From here on the model sees a shorter form of the messages above. <${Time} at=${at} /></p>`;
+  return html`<p class="muted">From here on, the model sees a compacted form of the messages above. <${Time} at=${at} /></p>`;
 }
 
 function textOf(content) {

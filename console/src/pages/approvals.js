@@ -1,4 +1,4 @@
-/** Approvals: the calls that wait for the person's answer, and the questions of agents. */
+/** Approvals: the calls that are waiting for approval, and the questions of agents. */
 import { api, at } from "../api.js";
 import { approvals, onEvents, questions } from "../events.js";
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
@@ -9,21 +9,21 @@ import { oneLine, visible } from "../text.js";
 import { Diffs } from "../views/diff.js";
 import { parsedDiff } from "../views/unified.js";
 
-const LEAVING_MS = 2_500; // for which an answered card says what became of it
-const PREVIEW_MS = 60_000; // after which a preview is no longer waited for
+const LEAVING_MS = 2_500; // for which an answered card shows its outcome
+const PREVIEW_MS = 60_000; // how long to wait for a preview
 const TERMS = [["", "until revoked"], ["1h", "for 1 hour"], ["8h", "for 8 hours"], ["7d", "for 7 days"]];
-const ANSWERS = { once: "Allowed once", always: "Always allowed", deny: "Denied", preview: "Preview wanted" };
+const ANSWERS = { once: "Allowed once", always: "Always allowed", deny: "Denied", preview: "Preview requested" };
 const STATUSES = {
   approved: "Allowed",
   used: "Allowed",
-  preview: "Preview wanted",
+  preview: "Preview requested",
   denied: "Denied",
   answered: "Answered",
   expired: "Expired",
   withdrawn: "Withdrawn",
 };
 
-/** Whether an approval is about what the preview of another one has shown. */
+/** Whether an approval is for the changes in the preview of another one. */
 const isPreviewOf = (row, previewed) =>
   row.id !== previewed.id && row.asked > previewed.asked && row.session === previewed.session && row.command === previewed.command;
 
@@ -31,11 +31,11 @@ export default function Approvals() {
   const { cards, settle } = useCards();
   const waiting = cards.filter(({ end }) => !end);
   const [chosen, setChosen] = useState(null);
-  const [previewed, setPreviewed] = useState(null); // an approval whose preview is being made: no other card is current
+  const [previewed, setPreviewed] = useState(null); // an approval whose preview is running: no other card is current
   const preview = previewed && waiting.find(({ row }) => isPreviewOf(row, previewed));
-  // the card that was chosen, else the newest approval, else the newest question
-  const usual = waiting.find(({ row }) => row.id === chosen) ?? waiting.find(({ row }) => !row.questions) ?? waiting[0];
-  const next = previewed ? preview : usual;
+  // the selected card, else the newest approval, else the newest question
+  const selected = waiting.find(({ row }) => row.id === chosen) ?? waiting.find(({ row }) => !row.questions) ?? waiting[0];
+  const next = previewed ? preview : selected;
   const current = next?.row.id ?? null;
   useLayoutEffect(() => {
     // an approval stays the current one when newer ones arrive
@@ -50,7 +50,7 @@ export default function Approvals() {
     setTimeout(() => setPreviewed((now) => (now === row ? null : now)), PREVIEW_MS);
   };
   const list = useRef(null);
-  useStillness(list, current);
+  useScrollAnchor(list, current);
   const reveal = (id) => {
     const card = list.current?.querySelector(`[data-card="${CSS.escape(id)}"]`);
     card?.scrollIntoView({ block: "nearest" });
@@ -67,10 +67,10 @@ export default function Approvals() {
     isAnswered.current = false;
   }, [current]);
 
-  const actions = useRef(new Map()); // what the keys do, by the id of a card
+  const actions = useRef(new Map()); // the actions of keys, by the id of a card
   const act = (name) => (event) => {
     const own = actions.current.get(current);
-    // a key that was pressed before the card was there is not meant for it
+    // a key that was pressed before the card appeared is not meant for it
     if (!own || event.timeStamp < own.since) return;
     isAnswered.current = true;
     own[name]?.();
@@ -85,7 +85,7 @@ export default function Approvals() {
   useKeys({
     a: { label: "Allow once", run: act("once") },
     A: { label: "Always allow", run: act("always") },
-    p: { label: "Preview first, if it is offered", run: act("preview") },
+    p: { label: "Preview first, if available", run: act("preview") },
     d: { label: "Deny: type a reason, then Enter", run: act("deny") },
     j: { label: "Next card", run: () => move(1) },
     k: { label: "Previous card", run: () => move(-1) },
@@ -99,9 +99,9 @@ export default function Approvals() {
       ${isLoading && html`<${Loading} />`}
       ${!isLoading &&
       !cards.length &&
-      html`<${Empty} title="Nothing waits for you">
-        Calls that need approval, and questions of agents, appear here while this page is open. What needs approval is
-        set by rules: see the page Settings.
+      html`<${Empty} title="Nothing is waiting for you">
+        Calls that need approval and questions from agents appear here while this page is open. Rules decide what needs
+        approval: see the Settings page.
       <//>`}
       <div class="cards" ref=${list}>
         ${cards.map(({ row, end }) => {
@@ -113,7 +113,7 @@ export default function Approvals() {
             end=${end}
             isCurrent=${isCurrent}
             onChoose=${() => end || choose(row.id)}
-            onEnd=${(words) => settle(row.id, words)}
+            onEnd=${(outcome) => settle(row.id, outcome)}
             onPreview=${() => wait(row)}
             actions=${actions.current}
           />`;
@@ -126,7 +126,7 @@ export default function Approvals() {
 function Hints() {
   if (!hasSingleKeys.value) return null;
   const keys = [["a", "allow once"], ["A", "always"], ["d", "deny"], ["j", "next"], ["k", "previous"]];
-  return html`<p class="hints muted">${keys.map(([key, words]) => html`<span key=${key}><kbd>${key}</kbd> ${words}</span>`)}</p>`;
+  return html`<p class="hints muted">${keys.map(([key, label]) => html`<span key=${key}><kbd>${key}</kbd> ${label}</span>`)}</p>`;
 }
 
 function Notifications() {
@@ -139,14 +139,14 @@ function Notifications() {
   `;
 }
 
-/** Return the cards, newest first: what waits, and for a while what was answered. */
+/** Return the cards, newest first: what is waiting, and for a moment what was answered. */
 function useCards() {
-  const [ends, setEnds] = useState({}); // id -> what became of it
-  const kept = useRef(new Map()); // id -> row
-  const settle = (id, words) => {
-    setEnds((before) => (before[id] ? before : { ...before, [id]: words }));
+  const [ends, setEnds] = useState({}); // id -> outcome
+  const shown = useRef(new Map()); // id -> row
+  const settle = (id, outcome) => {
+    setEnds((before) => (before[id] ? before : { ...before, [id]: outcome }));
     setTimeout(() => {
-      kept.current.delete(id);
+      shown.current.delete(id);
       setEnds(({ [id]: _, ...others }) => others);
     }, LEAVING_MS);
   };
@@ -156,30 +156,30 @@ function useCards() {
     [approvals.value, questions.value],
   );
   const ids = new Set(waiting.map(({ id }) => id));
-  for (const row of waiting) if (!ends[row.id]) kept.current.set(row.id, row);
-  const facts = useRef({}); // id -> the words of the last event
+  for (const row of waiting) if (!ends[row.id]) shown.current.set(row.id, row);
+  const outcomes = useRef({}); // id -> outcome in the last event
   useEffect(
     () =>
       onEvents(["approval", "question"], (events) => {
         for (const { id, status, answered_by: by } of events) {
-          if (status !== "pending") facts.current[id] = `${STATUSES[status] ?? status}${by ? ` by ${oneLine(by, 60)}` : ""}`;
+          if (status !== "pending") outcomes.current[id] = `${STATUSES[status] ?? status}${by ? ` by ${oneLine(by, 60)}` : ""}`;
         }
       }),
     [],
   );
   useEffect(() => {
-    for (const id of kept.current.keys()) {
-      if (!ids.has(id) && !ends[id]) settle(id, facts.current[id] ?? "Answered elsewhere");
+    for (const id of shown.current.keys()) {
+      if (!ids.has(id) && !ends[id]) settle(id, outcomes.current[id] ?? "Answered elsewhere");
     }
   }, [waiting]);
-  const cards = [...kept.current.values()]
+  const cards = [...shown.current.values()]
     .map((row) => ({ row, end: ends[row.id] }))
     .sort((one, other) => (one.row.asked < other.row.asked ? 1 : -1));
   return { cards, settle };
 }
 
-/** Keep the current card, or the one below the pointer, where it is while others come and go. */
-function useStillness(list, current) {
+/** Keep the card under the pointer, or the current one, in place while others come and go. */
+function useScrollAnchor(list, current) {
   const held = useRef(null); // {id, top}
   const pointed = useRef(null);
   const scroller = () => list.current.closest("main");
@@ -209,7 +209,7 @@ function useStillness(list, current) {
   }, [current]);
 }
 
-/** The frame of a card; `name` is what it is called. */
+/** The frame of a card; `name` is its accessible name. */
 function Card({ row, name, title, end, isCurrent, onChoose, children }) {
   const folder = row.workspace ? row.workspace.split("/").filter(Boolean).at(-1) : "";
   return html`
@@ -292,7 +292,7 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
       <div class="card-answer" inert=${Boolean(end)}>
         <${Field}
           label="Reason"
-          placeholder="For the agent, optional; Enter denies"
+          placeholder="Optional, for the agent; Enter denies"
           maxlength="2000"
           value=${reason}
           onInput=${setReason}
@@ -301,7 +301,7 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
         />
         <div class="buttons">
           <button type="button" class="main" disabled=${isBusy} onClick=${press("once")}>Allow once</button>
-          <button type="button" disabled=${isBusy || !canStore} title=${canStore ? "" : "Not offered for this call"} onClick=${press("always")}>Always allow</button>
+          <button type="button" disabled=${isBusy || !canStore} title=${canStore ? "" : "Not available for this call"} onClick=${press("always")}>Always allow</button>
           ${canStore && html`<${Field} label="How long to always allow" hidden value=${term} onInput=${setTerm} options=${TERMS} />`}
           ${row.preview && html`<button type="button" disabled=${isBusy} onClick=${press("preview")}>Preview first</button>`}
           <button type="button" class="danger" disabled=${isBusy} onClick=${press("deny")}>Deny</button>
@@ -311,7 +311,7 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
   `;
 }
 
-/** What is asked: a command with its risky part, a diff, or the arguments. */
+/** The subject of an approval: a command with its risky part, a diff, or the arguments. */
 function Subject({ row }) {
   const diff = useMemo(() => parsedDiff(row.diff), [row.diff]);
   const isShown = row.command || diff;
@@ -327,19 +327,19 @@ function Subject({ row }) {
 
 const COMMAND_MAX = 20_000;
 
-function Command({ row: { command, part, risk, risk_reason: words } }) {
+function Command({ row: { command, part, risk, risk_reason: reason } }) {
   const shown = command.length > COMMAND_MAX ? `${command.slice(0, COMMAND_MAX)}…` : command;
   const start = part && risk !== "safe" ? shown.indexOf(part) : -1;
   return html`
     <pre class="command" tabindex="0" role="group" aria-label="Command">${start < 0
       ? visible(shown)
       : html`${visible(shown.slice(0, start))}<mark class="risky">${visible(part)}</mark>${visible(shown.slice(start + part.length))}`}</pre>
-    ${words && html`<p class=${RISKS[risk] ?? ""}>${oneLine(words, 500)}</p>`}
+    ${reason && html`<p class=${RISKS[risk] ?? ""}>${oneLine(reason, 500)}</p>`}
     ${command.length > COMMAND_MAX && html`<p class="warn">The command has ${command.length.toLocaleString()} characters; only its start is shown.</p>`}
   `;
 }
 
-const OWN = "\0own"; // the choice of one's own words
+const OWN = "\0own"; // the choice "In your own words"
 
 function QuestionCard({ row, end, isCurrent, onChoose, onEnd }) {
   const [answers, setAnswers] = useState({}); // question -> label, or a set of labels
@@ -365,7 +365,7 @@ function QuestionCard({ row, end, isCurrent, onChoose, onEnd }) {
       await api.post(at("/v1/questions", row.id), body);
       onEnd("Answered by you");
     } catch (problem) {
-      if (problem.status === 409) onEnd(problem.first?.by ? `Answered by ${oneLine(problem.first.by, 60)}` : "No longer asked");
+      if (problem.status === 409) onEnd(problem.first?.by ? `Answered by ${oneLine(problem.first.by, 60)}` : "No longer pending");
       else setError(problem);
     }
   };
@@ -411,8 +411,8 @@ function Choices({ question, chosen, text, onChoose, onText }) {
   return html`
     <fieldset>
       <legend>${question.header && html`<span class="tag">${oneLine(question.header, 40)}</span> `}${visible(question.question)}</legend>
-      ${question.options.map(({ label, description }, place) => {
-        const about = description ? `${name}-${place}` : undefined;
+      ${question.options.map(({ label, description }, index) => {
+        const about = description ? `${name}-${index}` : undefined;
         return html`
           <div key=${label} class="choice">
             <label class="check">

@@ -1,4 +1,4 @@
-/** Audit: the record of all calls, its check, and its export. */
+/** Audit: the record of all calls, its verification and its export. */
 import { api, here } from "../api.js";
 import { onEvents } from "../events.js";
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
@@ -7,7 +7,7 @@ import { query, setQuery } from "../router.js";
 import { count, duration, oneLine, visible } from "../text.js";
 
 const FILTERS = ["text", "tool", "session", "outcome", "since"];
-const PAUSE_MS = 200; // between the last key and the search
+const PAUSE_MS = 200; // between the last keystroke and the search
 const EXPORT_MAX = 200_000;
 const SINCE = [
   ["", "Any time"],
@@ -31,8 +31,8 @@ const COLUMNS = [
 ];
 
 export default function Audit() {
-  const wanted = useMemo(() => chosen(query.value), [query.value]);
-  const filters = usePaused(wanted);
+  const entered = useMemo(() => filtersIn(query.value), [query.value]);
+  const filters = useDebounced(entered);
   const { rows, error, isLoading, hasMore, more, reload } = useList("/v1/audit", "entries", {
     query: { ...filters, ...here() },
     limit: 200,
@@ -53,11 +53,11 @@ export default function Audit() {
   return html`
     <${Page} title="Audit" actions=${actions}>
       <form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
-        <${Field} label="Search" value=${wanted.text ?? ""} onInput=${(text) => setQuery({ text })} placeholder="Tool, session, reason, approver or outcome" data-filter="" />
-        <${Field} label="Tool" value=${wanted.tool ?? ""} onInput=${(tool) => setQuery({ tool })} placeholder="Any" />
-        <${Field} label="Session" value=${wanted.session ?? ""} onInput=${(session) => setQuery({ session })} placeholder="Any" />
-        <${Field} label="Outcome" value=${wanted.outcome ?? ""} onInput=${(outcome) => setQuery({ outcome })} placeholder="ok, or an error code" />
-        <${Field} label="Since" value=${wanted.since ?? ""} onInput=${(since) => setQuery({ since })} options=${SINCE} />
+        <${Field} label="Search" value=${entered.text ?? ""} onInput=${(text) => setQuery({ text })} placeholder="Tool, session, reason, approver or outcome" data-filter="" />
+        <${Field} label="Tool" value=${entered.tool ?? ""} onInput=${(tool) => setQuery({ tool })} placeholder="Any" />
+        <${Field} label="Session" value=${entered.session ?? ""} onInput=${(session) => setQuery({ session })} placeholder="Any" />
+        <${Field} label="Outcome" value=${entered.outcome ?? ""} onInput=${(outcome) => setQuery({ outcome })} placeholder="ok, or an error code" />
+        <${Field} label="Since" value=${entered.since ?? ""} onInput=${(since) => setQuery({ since })} options=${SINCE} />
       </form>
       <div role="status" class="verified">${verify.isRunning ? "Checking every row…" : verified && html`<${Verified} answer=${verified} />`}</div>
       <${ErrorBox} error=${error ?? verify.error ?? save.error} retry=${reload} />
@@ -73,7 +73,7 @@ export default function Audit() {
   `;
 }
 
-/** A button for the calls that were recorded since the list was loaded: rows do not move by themselves. */
+/** A button that loads calls recorded since the list was loaded: rows do not move by themselves. */
 function NewCalls({ reload }) {
   const [number, setNumber] = useState(0);
   useEffect(() => onEvents(["call"], (calls) => setNumber((before) => before + calls.length)), []);
@@ -84,23 +84,23 @@ function NewCalls({ reload }) {
   return number > 0 && html`<div class="buttons"><button type="button" onClick=${show}>Load ${count(number, "new call")}</button></div>`;
 }
 
-function chosen(parameters) {
+function filtersIn(parameters) {
   return Object.fromEntries(FILTERS.filter((name) => parameters.get(name)).map((name) => [name, parameters.get(name)]));
 }
 
-/** Return a value once it has not changed for a moment. */
-function usePaused(value) {
-  const [paused, setPaused] = useState(value);
+/** Return a value once it has not changed for PAUSE_MS. */
+function useDebounced(value) {
+  const [debounced, setDebounced] = useState(value);
   const timer = useRef(null);
   useEffect(() => {
-    timer.current = setTimeout(() => setPaused(value), PAUSE_MS);
+    timer.current = setTimeout(() => setDebounced(value), PAUSE_MS);
     return () => clearTimeout(timer.current);
   }, [value]);
-  return paused;
+  return debounced;
 }
 
 function Verified({ answer }) {
-  if (answer.ok) return html`<p class="good">The audit trail is intact: every row fits the one before it.</p>`;
+  if (answer.ok) return html`<p class="good">The audit trail is intact: every row matches the one before it.</p>`;
   return html`
     <div class="error-box">
       <p>The audit trail is broken in ${count(answer.breaks.length, "place")}: rows were changed or removed.</p>

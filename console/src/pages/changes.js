@@ -1,4 +1,4 @@
-/** Changes: a time line of what was changed in files, and the way back. */
+/** Changes: a timeline of changes to files, and how to restore them. */
 import { api, at, here } from "../api.js";
 import { calls } from "../events.js";
 import { html, useMemo, useState } from "../html.js";
@@ -25,7 +25,7 @@ export default function Changes() {
       ${!isLoading &&
       !rows.length &&
       !error &&
-      html`<${Empty} title="No changes yet">Every change that a tool makes to files is kept here, so that you can look at it and restore the files.<//>`}
+      html`<${Empty} title="No changes yet">Every change that a tool makes to files is recorded here. You can view it and restore the files.<//>`}
       ${change &&
       html`<div class="beside">
         <div class="rows" ...${hold}>
@@ -78,7 +78,7 @@ function Change({ change, onRestored }) {
   const [note, setNote] = useState("");
   const call = calls.rows.findLast((row) => row.change === change.id);
   const own = call?.envelope?.visualization;
-  const path = own && !isOpen ? null : at("/v1/changes", change.id); // a preview is a call, so it is only made when it is shown
+  const path = own && !isOpen ? null : at("/v1/changes", change.id); // a preview is a call, so it is loaded only when it is shown
   const preview = useLoad(path, { on: ["call"], when: (event) => Boolean(event.change) });
   const since = useMemo(() => reversed(preview.data?.visualization), [preview.data]);
   const finish = (result) => {
@@ -91,7 +91,7 @@ function Change({ change, onRestored }) {
       <header class="section-head">
         <h2>${oneLine(change.operation, 60)}</h2>
         <span class="muted"><${Time} at=${change.time} /></span>
-        ${call && html`<a href=${`/activity?call=${encodeURIComponent(call.key)}`}>See the call</a>`}
+        ${call && html`<a href=${`/activity?call=${encodeURIComponent(call.key)}`}>View the call</a>`}
         <button type="button" class="main push" onClick=${() => setOpen(true)}>Restore</button>
       </header>
       ${note && html`<p class="good" role="status">${note}</p>`}
@@ -110,14 +110,14 @@ function Change({ change, onRestored }) {
         ? html`<${View} view=${own} text=${call.envelope.result ?? ""} />`
         : html`${preview.isLoading && html`<${Loading} />`}
             ${preview.data &&
-            html`<p class="muted">The files as they are now, compared with those before this change:</p>
+            html`<p class="muted">The current files, compared with those before this change:</p>
               <${View} view=${since} text=${preview.data.diff} />`}`}
       ${isOpen && html`<${Restore} change=${change} preview=${preview} onClose=${() => setOpen(false)} onDone=${finish} />`}
     </section>
   `;
 }
 
-/** What a restore would do, and the button that does it. */
+/** The preview of a restore, and the button that runs it. */
 function Restore({ change, preview, onClose, onDone }) {
   const restore = useAction(async () => onDone(await api.post(at("/v1/changes", change.id, "restore"), {}, here())));
   const footer = html`
@@ -125,11 +125,11 @@ function Restore({ change, preview, onClose, onDone }) {
     <button type="button" class="main" data-first disabled=${restore.isRunning || !preview.data} onClick=${restore.run}>Restore</button>
   `;
   return html`
-    <${Dialog} title="Restore the files before this change" wide onClose=${onClose} footer=${footer}>
-      <p class="muted">This is what it would change now. A restore is a change of its own, so it can be restored too.</p>
+    <${Dialog} title="Restore the files to before this change" wide onClose=${onClose} footer=${footer}>
+      <p class="muted">This is what the restore would change. It is recorded as a change, so you can undo it too.</p>
       <${ErrorBox} error=${restore.error ?? preview.error} retry=${preview.reload} />
       ${preview.isLoading && html`<${Loading} />`}
-      ${preview.data && html`<${View} view=${preview.data.visualization} text=${preview.data.diff || "Nothing: the files are as they were."} />`}
+      ${preview.data && html`<${View} view=${preview.data.visualization} text=${preview.data.diff || "Nothing: the files have not changed since."} />`}
     <//>
   `;
 }

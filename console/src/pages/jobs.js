@@ -1,4 +1,4 @@
-/** Jobs: processes in the background, with their output as it comes. */
+/** Jobs: background processes, with their live output. */
 import { api, at, here } from "../api.js";
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { Empty, ErrorBox, Field, Loading, Page, Time, VirtualList, useAction, useChosen, useHeld, useList } from "../parts/index.js";
@@ -8,7 +8,7 @@ import { AnsiLines, drawParts } from "../views/ansi.js";
 
 const POLL_MS = 400;
 const LINES_MAX = 20_000;
-const PARTIAL_MAX = 1 << 20; // characters of a line that has not ended
+const PARTIAL_MAX = 1 << 20; // characters of an incomplete line
 const TAGS = { running: "", completed: "good", stopped: "warn", failed: "bad", timeout: "bad", limit: "bad" };
 
 export default function Jobs() {
@@ -23,7 +23,7 @@ export default function Jobs() {
       !rows.length &&
       !error &&
       html`<${Empty} title="No jobs">
-        A job is a command that goes on in the background: an agent starts one with <code>run_shell</code> and${" "}
+        A job is a command that runs in the background. Agents start one with <code>run_shell</code> and${" "}
         <code>run_in_background</code>.
       <//>`}
       ${job &&
@@ -58,8 +58,8 @@ function statusOf({ status, exit_code: code }) {
 function Job({ job, onChange }) {
   const [isPaused, setPaused] = useState(false);
   const [isFollowing, setFollowing] = useState(true);
-  const [wanted, setWanted] = useState("");
-  const [place, setPlace] = useState(0);
+  const [search, setSearch] = useState("");
+  const [matchIndex, setMatchIndex] = useState(0);
   const list = useRef(null);
   const { lines, dropped, error, size } = useOutput(job, isPaused);
   const stop = useAction(async () => {
@@ -67,15 +67,15 @@ function Job({ job, onChange }) {
     onChange();
   });
   const matches = useMemo(() => {
-    const text = wanted.trim().toLowerCase();
+    const text = search.trim().toLowerCase();
     return text ? lines.flatMap((line, index) => (line.text.includes(text) ? [index] : [])) : [];
-  }, [lines, lines.length, wanted]);
-  const current = matches.length ? matches[place % matches.length] : -1;
+  }, [lines, lines.length, search]);
+  const current = matches.length ? matches[matchIndex % matches.length] : -1;
   const matching = new Set(matches);
   const show = (step) => {
     if (!matches.length) return;
-    const next = (place + step + matches.length) % matches.length;
-    setPlace(next);
+    const next = (matchIndex + step + matches.length) % matches.length;
+    setMatchIndex(next);
     setFollowing(false);
     list.current.toRow(matches[next]);
   };
@@ -92,12 +92,12 @@ function Job({ job, onChange }) {
           hidden
           placeholder="Search"
           data-filter
-          value=${wanted}
-          onInput=${(text) => (setWanted(text), setPlace(0))}
+          value=${search}
+          onInput=${(text) => (setSearch(text), setMatchIndex(0))}
           onKeyDown=${(event) => event.key === "Enter" && show(event.shiftKey ? -1 : 1)}
         />
-        ${wanted &&
-        html`<span class="muted" role="status">${matches.length ? `${(place % matches.length) + 1} of ${matches.length}` : "no match"}</span>
+        ${search &&
+        html`<span class="muted" role="status">${matches.length ? `${(matchIndex % matches.length) + 1} of ${matches.length}` : "no match"}</span>
           <button type="button" class="small" onClick=${() => show(-1)}>Previous</button>
           <button type="button" class="small" onClick=${() => show(1)}>Next</button>`}
         <span class="job-buttons">
@@ -123,13 +123,13 @@ function Job({ job, onChange }) {
             />`
           : html`<p class="muted">${isRunning ? "No output yet." : "No output."}</p>`}
       </div>
-      <p class="muted job-facts">${oneLine(facts.join(" · "), 400)}${dropped > 0 && ` · the first ${count(dropped, "line")} left out`}</p>
+      <p class="muted job-facts">${oneLine(facts.join(" · "), 400)}${dropped > 0 && ` · first ${count(dropped, "line")} omitted`}</p>
       ${isRunning && html`<${Input} job=${job} />`}
     </section>
   `;
 }
 
-/** How long a job has run; counts while it runs. */
+/** How long a job has run, updated every second while it runs. */
 function Elapsed({ job }) {
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -146,7 +146,7 @@ function Input({ job }) {
     await api.post(at("/v1/jobs", job.id, "input"), { text: `${line}\n` }, here());
     setLine("");
   });
-  if (!job.tty) return html`<p class="muted">This job was started without a terminal, so it takes no input.</p>`;
+  if (!job.tty) return html`<p class="muted">This job was started without a terminal, so it accepts no input.</p>`;
   const submit = (event) => {
     event.preventDefault();
     send.run();
@@ -160,7 +160,7 @@ function Input({ job }) {
   `;
 }
 
-/** Read the output of a job, and go on while it runs: {lines, dropped, size, error}. */
+/** Read the output of a job, and continue while it runs: {lines, dropped, size, error}. */
 function useOutput(job, isPaused) {
   const [, redraw] = useState(0);
   const [error, setError] = useState(null);
@@ -200,7 +200,7 @@ function useOutput(job, isPaused) {
   return { lines, dropped, size: after, error };
 }
 
-/** Add output: the last line is kept apart until it has ended, and shown meanwhile. */
+/** Append output; an incomplete last line is shown, and parsed again when more of it arrives. */
 function append(own, text) {
   if (own.hasOpen) own.lines.pop();
   const parts = (own.partial + text).split("\n");
@@ -210,7 +210,7 @@ function append(own, text) {
   if (own.hasOpen) {
     const before = { ...own.ansi };
     lines.push(lineOf(own, own.partial));
-    Object.assign(own.ansi, before); // it is read again when it has ended
+    Object.assign(own.ansi, before); // the line is parsed again with the next output
     own.number -= 1;
   }
   own.lines = [...own.lines, ...lines];

@@ -1,4 +1,4 @@
-/** Metrics: how many calls, how fast, what failed, and what models have cost. */
+/** Metrics: the number and duration of calls, failures, and the cost of models. */
 import uPlot from "uplot";
 import { here } from "../api.js";
 import { html, useEffect, useRef } from "../html.js";
@@ -35,7 +35,7 @@ export default function Metrics() {
       <${ErrorBox} error=${error} retry=${reload} />
       ${isLoading && !stats && html`<${Loading} />`}
       ${stats && html`<${Numbers} stats=${stats} />`}
-      ${stats && stats.calls === 0 && html`<${Empty} title="No calls in this time">Choose a longer range, or let an agent make a call.<//>`}
+      ${stats && stats.calls === 0 && html`<${Empty} title="No calls in this period">Choose a longer range, or let an agent make a call.<//>`}
       ${stats && stats.calls > 0 && html`<${Chart} stats=${stats} />`}
       ${stats && stats.calls > 0 && html`<${ToolTable} tools=${stats.tools} />`}
       ${stats && Object.keys(stats.errors).length > 0 && html`<${Failures} errors=${stats.errors} />`}
@@ -93,8 +93,8 @@ function Chart({ stats }) {
     };
   }, [chosen]);
   useEffect(() => plot.current?.setData(data));
-  const most = Math.max(...data[1]);
-  const summary = `Calls per minute: at most ${most.toFixed(1)}, ${number(stats.calls)} calls and ${number(stats.failed)} failures in all.`;
+  const peak = Math.max(...data[1]);
+  const summary = `Calls per minute: at most ${peak.toFixed(1)}, ${number(stats.calls)} calls and ${number(stats.failed)} failures in all.`;
   return html`
     <${Section} title="Calls per minute">
       <div class="panel chart" role="img" aria-label=${summary} ref=${frame}></div>
@@ -173,7 +173,7 @@ function Models({ models }) {
     <${Section} title="Models">
       ${models.length
         ? html`<${DataTable} label="Models" columns=${columns} rows=${models} keyOf=${(row) => row.model} tools=${false} />`
-        : html`<p class="muted">No model was used in this time. Tokens and costs of hilt run, hilt chat and agents appear here.</p>`}
+        : html`<p class="muted">No model was used in this period. Tokens and costs of hilt run, hilt chat and agents appear here.</p>`}
     <//>
   `;
 }

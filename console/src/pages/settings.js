@@ -1,4 +1,4 @@
-/** Settings: every value with its source, and what people have allowed and trusted. */
+/** Settings: every value with its source, and what the user has allowed and trusted. */
 import { api, at, here } from "../api.js";
 import { html, useState } from "../html.js";
 import { DataTable, Dialog, ErrorBox, Loading, Page, Section, Time, useAction, useList, useLoad } from "../parts/index.js";
@@ -33,13 +33,13 @@ export default function Settings() {
 function TrustFiles({ changed }) {
   const { rows, error, reload } = useList("/v1/trust", "files", { limit: 1000, every: 10_000 });
   const [reviewed, setReviewed] = useState(null);
-  const again = async () => {
+  const reloadAll = async () => {
     await reload();
     changed();
   };
   const revoke = useAction(async (file) => {
     await api.delete("/v1/trust", { path: file.path, ...here() });
-    await again();
+    await reloadAll();
   });
   const files = [...rows].sort((one, other) => Number(one.state === "trusted") - Number(other.state === "trusted"));
   const columns = [
@@ -66,7 +66,7 @@ function TrustFiles({ changed }) {
       ${files.length
         ? html`<${DataTable} label="Files that need trust" columns=${columns} rows=${files} keyOf=${(file) => file.path} tools=${false} />`
         : html`<p class="muted">This project has no files that need trust. Rules, hooks, tools and servers of a project are used only after you trust their exact content.</p>`}
-      ${reviewed && html`<${Review} file=${reviewed} changed=${again} onClose=${() => setReviewed(null)} />`}
+      ${reviewed && html`<${Review} file=${reviewed} changed=${reloadAll} onClose=${() => setReviewed(null)} />`}
     <//>
   `;
 }
@@ -88,11 +88,11 @@ function Review({ file, changed, onClose }) {
       ${isLoading && html`<${Loading} />`}
       ${data &&
       html`
-        <p>If you trust it, this content is in force as ${visible(data.kind)}. Any later change needs trust again.</p>
+        <p>If you trust this file, its content is used as ${visible(data.kind)}. After any change, you must trust it again.</p>
         <${Lines} text=${data.text} label="Content" />
         ${data.before !== null &&
         data.before !== data.text &&
-        html`<details><summary>The content that you trusted before</summary><${Lines} text=${data.before} label="Content before" /></details>`}
+        html`<details><summary>Previously trusted content</summary><${Lines} text=${data.before} label="Previously trusted content" /></details>`}
         <p class="muted mono">SHA-256 ${visible(data.sha256)}</p>
       `}
     <//>
@@ -111,7 +111,7 @@ function Grants() {
     { key: "rule", label: "Rule", cell: (grant) => html`<span class="mono roomy">${visible(grant.rule)}</span>` },
     { key: "folder", label: "Folder", cell: (grant) => html`<span class="mono roomy">${visible(grant.folder ?? "every folder")}</span>` },
     { key: "since", label: "Since", cell: (grant) => html`<${Time} at=${grant.since} />` },
-    { key: "until", label: "Until", cell: (grant) => (grant.until ? html`<${Time} at=${grant.until} />` : "no end") },
+    { key: "until", label: "Until", cell: (grant) => (grant.until ? html`<${Time} at=${grant.until} />` : "no expiry") },
     {
       key: "actions",
       label: "Actions",
@@ -124,7 +124,7 @@ function Grants() {
       <${ErrorBox} error=${error ?? revoke.error} retry=${reload} />
       ${rows.length
         ? html`<${DataTable} label="Grants" columns=${columns} rows=${rows} keyOf=${(grant) => grant.id} tools=${false} />`
-        : html`<p class="muted">Nothing is always allowed. “Always allow” on an approval adds a grant.</p>`}
+        : html`<p class="muted">No grants. “Always allow” on an approval adds one.</p>`}
     <//>
   `;
 }
@@ -132,7 +132,7 @@ function Grants() {
 function Rules({ files }) {
   return html`
     <${Section} title="Rules">
-      ${!files.length && html`<p class="muted">No rules: the defaults decide. Write permissions.yaml to add some.</p>`}
+      ${!files.length && html`<p class="muted">No rules: the defaults apply. Add rules in permissions.yaml.</p>`}
       ${files.map(
         (file) => html`
           <div key=${file.file} class="panel stack">
@@ -188,7 +188,7 @@ function Servers({ servers }) {
     <${Section} title="MCP servers">
       ${servers.length
         ? html`<${DataTable} label="MCP servers" columns=${columns} rows=${servers} keyOf=${(server) => `${server.origin}:${server.id}`} tools=${false} />`
-        : html`<p class="muted">No other MCP servers. List them in .mcp.json of the project, or in config.toml as [mcp.servers.NAME].</p>`}
+        : html`<p class="muted">No MCP servers. Add them to .mcp.json in the project, or to config.toml as [mcp.servers.NAME].</p>`}
     <//>
   `;
 }
@@ -196,7 +196,7 @@ function Servers({ servers }) {
 function Values({ settings }) {
   const columns = [
     { key: "id", label: "Setting", cell: (row) => html`<span class="mono">${visible(row.id)}</span>` },
-    { key: "value", label: "Value", value: (row) => shown(row.value), cell: (row) => html`<span class="mono roomy">${oneLine(shown(row.value), 400)}</span>` },
+    { key: "value", label: "Value", value: (row) => valueText(row.value), cell: (row) => html`<span class="mono roomy">${oneLine(valueText(row.value), 400)}</span>` },
     { key: "source", label: "Source", cell: (row) => html`<span class=${row.source === "default" ? "muted" : "tag"}>${visible(row.source)}</span>` },
   ];
   return html`
@@ -206,6 +206,6 @@ function Values({ settings }) {
   `;
 }
 
-function shown(value) {
+function valueText(value) {
   return value === null ? "none" : typeof value === "string" ? value : JSON.stringify(value);
 }

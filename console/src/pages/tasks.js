@@ -9,12 +9,12 @@ const COLUMNS = [
   ["in_progress", "In progress"],
   ["completed", "Completed"],
 ];
-const SHOWN = 50; // of a column, until more are asked for
+const SHOWN = 50; // tasks of a column, at first
 
 export default function Tasks() {
   const { rows, error, isLoading, reload } = useList("/v1/tasks", "tasks", { on: ["task"], limit: 1000 });
   const [edited, setEdited] = useState(null);
-  const moved = useRef(null); // the task that is on its way to another column, and takes the focus there
+  const moved = useRef(null); // the task that is moving to another column, where it gets the focus
   const board = useRef(null);
   const move = useAction(async (task, status) => {
     moved.current = { id: task.id, status };
@@ -42,7 +42,7 @@ export default function Tasks() {
       ${!isLoading &&
       !error &&
       !rows.length &&
-      html`<${Empty} title="No tasks yet">Add one above. Agents share this board: they add tasks with the tool task, and claim the ones that are ready.<//>`}
+      html`<${Empty} title="No tasks yet">Add one above. Agents share this board: they add tasks with the task tool, and claim the ones that are ready.<//>`}
       ${rows.length > 0 &&
       html`<div class="board" ref=${board}>
         ${COLUMNS.map(
@@ -86,7 +86,7 @@ function NewTask({ reload }) {
   };
   return html`
     <form class="row-form" onSubmit=${submit}>
-      <${Field} label="Title" value=${title} onInput=${setTitle} inputRef=${field} maxlength="200" placeholder="What is to be done" data-filter="" />
+      <${Field} label="Title" value=${title} onInput=${setTitle} inputRef=${field} maxlength="200" placeholder="What needs to be done" data-filter="" />
       <button type="submit" class="main" disabled=${add.isRunning}>Add</button>
     </form>
     <${ErrorBox} error=${add.error} />
@@ -94,7 +94,7 @@ function NewTask({ reload }) {
 }
 
 function Column({ name, status, tasks, open, moveTo, onDrop, onEdit }) {
-  const [most, setMost] = useState(SHOWN);
+  const [limit, setLimit] = useState(SHOWN);
   const [isOver, setIsOver] = useState(false);
   const drop = (event) => {
     event.preventDefault();
@@ -111,19 +111,19 @@ function Column({ name, status, tasks, open, moveTo, onDrop, onEdit }) {
     >
       <h2>${name} <span class="muted">${tasks.length}</span></h2>
       <ul>
-        ${tasks.slice(0, most).map(
+        ${tasks.slice(0, limit).map(
           (task) => html`<li key=${task.id}><${Card} task=${task} status=${status} open=${open} moveTo=${moveTo} onEdit=${onEdit} /></li>`,
         )}
       </ul>
-      ${!tasks.length && html`<p class="muted column-empty">Nothing here</p>`}
-      ${tasks.length > most && html`<button type="button" onClick=${() => setMost(most + 200)}>Show more</button>`}
+      ${!tasks.length && html`<p class="muted column-empty">No tasks</p>`}
+      ${tasks.length > limit && html`<button type="button" onClick=${() => setLimit(limit + 200)}>Show more</button>`}
     </section>
   `;
 }
 
 function Card({ task, status, open, moveTo, onEdit }) {
-  const place = COLUMNS.findIndex(([known]) => known === status);
-  const [before, after] = [COLUMNS[place - 1], COLUMNS[place + 1]];
+  const index = COLUMNS.findIndex(([id]) => id === status);
+  const [before, after] = [COLUMNS[index - 1], COLUMNS[index + 1]];
   const blockers = status === "completed" ? [] : task.blockedBy.filter((id) => open.has(id));
   const press = (event) => {
     if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -170,16 +170,16 @@ function Card({ task, status, open, moveTo, onEdit }) {
 function step(card, across, down) {
   const column = card.closest(".column");
   const cardsOf = (element) => [...element.querySelectorAll(".task")];
-  const place = cardsOf(column).indexOf(card);
+  const index = cardsOf(column).indexOf(card);
   if (down) {
-    cardsOf(column)[place + down]?.focus();
+    cardsOf(column)[index + down]?.focus();
     return;
   }
   const columns = [...column.parentElement.children];
   for (let next = columns.indexOf(column) + across; columns[next]; next += across) {
     const cards = cardsOf(columns[next]);
     if (cards.length) {
-      cards[Math.min(place, cards.length - 1)].focus();
+      cards[Math.min(index, cards.length - 1)].focus();
       return;
     }
   }
@@ -198,7 +198,7 @@ function EditTask({ task, reload, onClose }) {
     const numbers = fields.blockedBy.split(/[\s,#]+/).filter(Boolean).map(Number);
     const change = { ...fields, title: fields.title.trim(), blockedBy: numbers };
     if (numbers.some((number) => !Number.isSafeInteger(number))) {
-      throw Object.assign(new Error("Blocked by takes numbers of tasks."), { suggestion: "Separate them with commas, such as 2, 5." });
+      throw Object.assign(new Error("Blocked by must be a list of task numbers."), { suggestion: "Separate them with commas, such as 2, 5." });
     }
     if (change.status === task.status) delete change.status;
     if (change.owner === task.owner) delete change.owner;

@@ -1,4 +1,4 @@
-/** Tools: what there is to call, where it comes from, and a form to try it. */
+/** Tools: the available tools, their sources, and a form to try each. */
 import { api, here } from "../api.js";
 import { approvals } from "../events.js";
 import { html, signal, useId, useMemo, useState } from "../html.js";
@@ -16,14 +16,14 @@ export default function Tools() {
   const { rows, answer, error, isLoading, reload } = useList("/v1/tools", "tools", { limit: 1000, every: 5_000 });
   const search = query.value.get("search") ?? "";
   const name = query.value.get("name");
-  const matches = useMemo(() => found(rows, search), [rows, search]);
+  const matches = useMemo(() => matchingTools(rows, search), [rows, search]);
   const step = (by) => () => {
-    const place = matches.findIndex((tool) => tool.name === name);
-    const next = matches[Math.min(matches.length - 1, Math.max(0, place + by))];
+    const index = matches.findIndex((tool) => tool.name === name);
+    const next = matches[Math.min(matches.length - 1, Math.max(0, index + by))];
     if (next) setQuery({ name: next.name });
   };
   useKeys({ j: { label: "Next tool", run: step(1) }, k: { label: "Previous tool", run: step(-1) } });
-  const tool = rows.find((one) => one.name === name);
+  const tool = rows.find((row) => row.name === name);
   const href = (to) => `/tools?${new URLSearchParams({ ...(search && { search }), name: to })}`;
   return html`
     <${Page} title="Tools" actions=${rows.length > 0 && html`<span class="muted">${count(rows.length, "tool")}</span>`}>
@@ -33,16 +33,16 @@ export default function Tools() {
       ${answer &&
       html`<div class="two-panes">
         <div class="panel tool-list">
-          <${Field} label="Search" value=${search} onInput=${(value) => setQuery({ search: value })} placeholder="Name, words or source" data-filter="" />
+          <${Field} label="Search" value=${search} onInput=${(value) => setQuery({ search: value })} placeholder="Name, description or source" data-filter="" />
           ${!matches.length && html`<${Empty} title="No tool matches">Search for other words.<//>`}
           <ul aria-label="Tools">
             ${matches.map(
-              (one) => html`
-                <li key=${one.name}>
-                  <a href=${href(one.name)} aria-current=${one.name === name ? "true" : undefined}>
-                    <span class="mono">${visible(one.name)}</span>
-                    ${one.source !== "built-in" && html`<span class="tag">${oneLine(kindOf(one.source), 30)}</span>`}
-                    <span class="muted tool-text">${oneLine(one.description, 100)}</span>
+              (row) => html`
+                <li key=${row.name}>
+                  <a href=${href(row.name)} aria-current=${row.name === name ? "true" : undefined}>
+                    <span class="mono">${visible(row.name)}</span>
+                    ${row.source !== "built-in" && html`<span class="tag">${oneLine(kindOf(row.source), 30)}</span>`}
+                    <span class="muted tool-text">${oneLine(row.description, 100)}</span>
                   </a>
                 </li>
               `,
@@ -52,7 +52,7 @@ export default function Tools() {
         <div class="pane">
           ${tool
             ? html`<${Tool} key=${tool.name} tool=${tool} />`
-            : html`<${Empty} title=${name ? `There is no tool ${oneLine(name, 80)}` : "Choose a tool"}>Its description, its schema and a form to try it appear here.<//>`}
+            : html`<${Empty} title=${name ? `There is no tool ${oneLine(name, 80)}` : "Select a tool"}>Its description, its schema and a form to try it appear here.<//>`}
         </div>
       </div>`}
     <//>
@@ -60,7 +60,7 @@ export default function Tools() {
 }
 
 /** Return the tools that match all words, those with a matching name first. */
-function found(tools, search) {
+function matchingTools(tools, search) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return tools;
   const matches = tools.filter((tool) => {
@@ -90,7 +90,7 @@ function LoadErrors({ errors }) {
           `,
         )}
       </ul>
-      <p class="muted">A broken file is loaded again when it changes. Files that are not trusted wait on the page Settings.</p>
+      <p class="muted">A broken file is reloaded when it changes. Review untrusted files on the Settings page.</p>
     <//>
   `;
 }
@@ -136,7 +136,7 @@ function Arguments({ schema }) {
   `;
 }
 
-/** Return the type of a value in words. */
+/** Describe the type of a value. */
 function typeText(rules) {
   if (rules.enum) return `one of ${rules.enum.join(", ")}`;
   const types = [rules.type ?? [], ...(rules.anyOf ?? []).map((other) => other.type ?? [])].flat();
@@ -145,27 +145,27 @@ function typeText(rules) {
 
 // --- Try it ---------------------------------------------------------------------------------------------------------
 
-const attempts = signal({}); // by the tool's name; kept while other pages are open
+const attempts = signal({}); // by tool name; they outlast a change of page
 
-function keep(name, parts) {
+function updateAttempt(name, parts) {
   attempts.value = { ...attempts.value, [name]: { values: {}, ...attempts.value[name], ...parts } };
 }
 
 async function call(tool, args) {
   const ending = new AbortController();
-  keep(tool.name, { isRunning: true, envelope: null, error: null, stop: () => ending.abort() });
+  updateAttempt(tool.name, { isRunning: true, envelope: null, error: null, stop: () => ending.abort() });
   try {
     const options = { signal: ending.signal, timeout: CALL_MS };
     const envelope = await api.post("/v1/call", { tool: tool.name, args, session: SESSION, ...here() }, undefined, options);
-    keep(tool.name, { isRunning: false, envelope });
+    updateAttempt(tool.name, { isRunning: false, envelope });
   } catch (error) {
-    keep(tool.name, { isRunning: false, error: ending.signal.aborted ? new Error("The call was stopped.") : error });
+    updateAttempt(tool.name, { isRunning: false, error: ending.signal.aborted ? new Error("The call was stopped.") : error });
   }
 }
 
 function Try({ tool }) {
   const attempt = attempts.value[tool.name];
-  if (!attempt) return html`<div class="buttons"><button type="button" class="main" onClick=${() => keep(tool.name, {})}>Try it</button></div>`;
+  if (!attempt) return html`<div class="buttons"><button type="button" class="main" onClick=${() => updateAttempt(tool.name, {})}>Try it</button></div>`;
   return html`<${TryForm} tool=${tool} attempt=${attempt} />`;
 }
 
@@ -175,7 +175,7 @@ function TryForm({ tool, attempt }) {
   const properties = Object.entries(tool.input_schema.properties ?? {}).filter(([name]) => name !== "dry_run");
   const required = new Set(tool.input_schema.required ?? []);
   const hasDryRun = Object.hasOwn(tool.input_schema.properties ?? {}, "dry_run");
-  const set = (name, value) => keep(tool.name, { values: { ...values, [name]: value } });
+  const set = (name, value) => updateAttempt(tool.name, { values: { ...values, [name]: value } });
   const submit = (event) => {
     event.preventDefault();
     if (isRunning) return;
@@ -187,7 +187,7 @@ function TryForm({ tool, attempt }) {
       setProblem(failure);
     }
   };
-  const asked = isRunning && (approvals.value ?? []).some((approval) => approval.session === SESSION && approval.tool === tool.name);
+  const isPending = isRunning && (approvals.value ?? []).some((approval) => approval.session === SESSION && approval.tool === tool.name);
   return html`
     <form class="form try" aria-label="Try it" onSubmit=${submit}>
       ${properties.map(
@@ -208,8 +208,8 @@ function TryForm({ tool, attempt }) {
         ${isRunning && html`<button type="button" onClick=${attempt.stop}>Stop the call</button>`}
       </div>
       <p class="muted" role="status">
-        ${asked
-          ? html`The call waits for your approval. <a href="/approvals">Answer it</a>; the result will be here.`
+        ${isPending
+          ? html`The call is waiting for your approval. <a href="/approvals">Answer it</a>; the result will appear here.`
           : isRunning
             ? "Running…"
             : ""}
@@ -236,7 +236,7 @@ function Outcome({ envelope }) {
   `;
 }
 
-/** Return how an argument is typed in: "check", "choice", "number", "lines" (a list of strings), "json" or "text". */
+/** Return the input kind of an argument: "check", "choice", "number", "lines" (a list of strings), "json" or "text". */
 function kindOfInput(rules) {
   if (rules.enum) return "choice";
   const types = typeText(rules).split(" or ");
@@ -259,8 +259,8 @@ function Argument({ name, rules, isRequired, value, onInput }) {
     const choices = rules.enum.filter((choice) => choice !== null).map((choice) => [String(choice), oneLine(choice, 80)]);
     return html`<${Field} ...${shared} options=${[["", rules.default === undefined || rules.default === null ? "–" : `default: ${oneLine(rules.default, 60)}`], ...choices]} />`;
   }
-  const usual = rules.default;
-  const placeholder = usual === undefined || usual === null || usual === "" ? undefined : `default: ${oneLine(JSON.stringify(usual), 80)}`;
+  const defaultValue = rules.default;
+  const placeholder = [undefined, null, ""].includes(defaultValue) ? undefined : `default: ${oneLine(JSON.stringify(defaultValue), 80)}`;
   const isLong = kind === "lines" || kind === "json" || LONG.has(name);
   return html`<${Field} ...${shared} multiline=${isLong} placeholder=${placeholder} inputmode=${kind === "number" ? "numeric" : undefined} />`;
 }
@@ -278,7 +278,7 @@ function Check({ label, hint, value, onInput }) {
   `;
 }
 
-/** Return the arguments as typed; fields that are empty are left out. */
+/** Return the arguments from the form; empty fields are omitted. */
 function argumentsOf(properties, required, values) {
   const args = {};
   for (const [name, rules] of properties) {

@@ -17,16 +17,16 @@ export function DataTable({ columns, rows, label, keyOf = (row, index) => index,
   const [sort, setSort] = useState(firstSort);
   const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
   const shown = useMemo(() => {
-    const wanted = filter.trim().toLowerCase();
-    const matches = wanted
-      ? rows.filter((row) => columns.some((column) => plain(valueOf(column, row)).toLowerCase().includes(wanted)))
+    const text = filter.trim().toLowerCase();
+    const matches = text
+      ? rows.filter((row) => columns.some((column) => plain(valueOf(column, row)).toLowerCase().includes(text)))
       : rows;
     const column = sort && columns.find(({ key }) => key === sort.key);
     if (!column) return matches;
     const sign = sort.isDown ? -1 : 1;
     return [...matches].sort((one, other) => sign * compare(valueOf(column, one), valueOf(column, other)));
   }, [rows, filter, sort, columns]);
-  const turn = (key) => setSort(sort?.key !== key ? { key, isDown: false } : sort.isDown ? null : { key, isDown: true });
+  const toggleSort = (key) => setSort(sort?.key !== key ? { key, isDown: false } : sort.isDown ? null : { key, isDown: true });
   const head = html`
     <thead>
       <tr>
@@ -38,7 +38,7 @@ export function DataTable({ columns, rows, label, keyOf = (row, index) => index,
               class=${isNumber ? "number" : ""}
               aria-sort=${sort?.key === key ? (sort.isDown ? "descending" : "ascending") : "none"}
             >
-              <button type="button" class="sort" onClick=${() => turn(key)}>
+              <button type="button" class="sort" onClick=${() => toggleSort(key)}>
                 ${visible(name)}<span aria-hidden="true">${sort?.key === key ? (sort.isDown ? " ↓" : " ↑") : ""}</span>
               </button>
             </th>
@@ -63,7 +63,7 @@ export function DataTable({ columns, rows, label, keyOf = (row, index) => index,
     <div class="data-table">
       ${tools &&
       html`<div class="table-tools">
-        <${Field} label="Only rows with" hidden placeholder="Only rows with" value=${filter} onInput=${setFilter} />
+        <${Field} label="Filter rows" hidden placeholder="Filter rows" value=${filter} onInput=${setFilter} />
         <span class="muted" role="status">${shown.length === rows.length ? "" : `${shown.length} of ${rows.length}`}</span>
         <${Copy} label="Copy as CSV" text=${() => csv(columns, shown, valueOf)} />
       </div>`}

@@ -3,7 +3,7 @@ import { html, useEffect, useId, useRef } from "../html.js";
 /**
  * A modal dialog. Escape, the close button and a click beside it call `onClose`.
  *
- * The focus goes to the element with `data-first`, and in the end returns to where it was.
+ * It focuses the element with `data-first`, and restores the focus when it closes.
  */
 export function Dialog({ title, onClose, wide, children, footer }) {
   const element = useRef(null);

@@ -1,20 +1,20 @@
 import { html, useId } from "../html.js";
 
-/** A labelled text field, or with `options` a list to choose from; `onInput` gets the value. `hidden` hides the label. */
+/** A labelled text field, or with `options` a list to choose from; `onInput` receives the value. `hidden` hides the label. */
 export function Field({ label, value, onInput, options, multiline, hidden, hint, inputRef, ...rest }) {
   const id = useId();
-  const common = { id, value, onInput: (event) => onInput?.(event.currentTarget.value), ref: inputRef, ...rest };
-  if (hint) common["aria-describedby"] = `${id}-hint`;
+  const attributes = { id, value, onInput: (event) => onInput?.(event.currentTarget.value), ref: inputRef, ...rest };
+  if (hint) attributes["aria-describedby"] = `${id}-hint`;
   const control = options
-    ? html`<select ...${common}>
+    ? html`<select ...${attributes}>
         ${options.map((option) => {
           const [key, text] = Array.isArray(option) ? option : [option, option];
           return html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`;
         })}
       </select>`
     : multiline
-      ? html`<textarea rows="3" spellcheck="false" ...${common}></textarea>`
-      : html`<input type="text" spellcheck="false" autocomplete="off" ...${common} />`;
+      ? html`<textarea rows="3" spellcheck="false" ...${attributes}></textarea>`
+      : html`<input type="text" spellcheck="false" autocomplete="off" ...${attributes} />`;
   return html`
     <div class="field">
       <label for=${id} class=${hidden ? "hidden" : ""}>${label}</label>

@@ -1,4 +1,4 @@
-/** The parts that pages are made of. */
+/** The components of pages. */
 export { Copy } from "./copy.js";
 export { DataTable } from "./data-table.js";
 export { Dialog } from "./dialog.js";

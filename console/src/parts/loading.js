@@ -2,12 +2,12 @@ import { api, here, isRefused } from "../api.js";
 import { coalesced, onEvents } from "../events.js";
 import { useEffect, useRef, useState } from "../html.js";
 
-const cache = new Map(); // the last answers, shown at once when a page is opened again
+const cache = new Map(); // the last responses, shown at once when a page is opened again
 
 /**
- * Load an answer of the API, and again on events of the given types: {data, error, isLoading, reload}.
+ * Load a response of the API, and reload it on events of the given types: {data, error, isLoading, reload}.
  *
- * `when` says which of these events count. While it is loaded again, the old answer stays, so that nothing jumps.
+ * `when` filters these events. During a reload, the old response stays, so that nothing jumps.
  */
 export function useLoad(path, { query = here(), on = [], when = () => true, every = 0 } = {}) {
   const key = path === null ? null : `${path}?${new URLSearchParams(query)}`;
@@ -46,26 +46,26 @@ export function useLoad(path, { query = here(), on = [], when = () => true, ever
   return { data, error, isLoading: data === undefined && error === null, reload: () => state.current.reload?.() };
 }
 
-/** Load a list with all the pages that were asked for: {rows, error, isLoading, hasMore, more, reload}. */
+/** Load a list; `more` loads one more page: {rows, error, isLoading, hasMore, more, reload}. */
 export function useList(path, name, { query = here(), limit = 100, ...options } = {}) {
   const [pages, setPages] = useState(1);
-  const most = Math.min(1000, limit * pages);
-  const { data, error, isLoading, reload } = useLoad(path, { query: { ...query, limit: most }, ...options });
-  const kept = useRef(null);
-  if (data) kept.current = data;
-  const answer = data ?? kept.current;
+  const rowLimit = Math.min(1000, limit * pages);
+  const { data, error, isLoading, reload } = useLoad(path, { query: { ...query, limit: rowLimit }, ...options });
+  const last = useRef(null);
+  if (data) last.current = data;
+  const answer = data ?? last.current;
   return {
     rows: answer?.[name] ?? [],
     answer,
     error,
     isLoading: isLoading && !answer,
-    hasMore: Boolean(answer?.next) && most < 1000,
+    hasMore: Boolean(answer?.next) && rowLimit < 1000,
     more: () => setPages(pages + 1),
     reload,
   };
 }
 
-/** Run an action with its error and whether it is running: {run, error, isRunning, clear}. */
+/** Return an action with its state: {run, error, isRunning, clear}. */
 export function useAction(work) {
   const [state, setState] = useState({ error: null, isRunning: false });
   const run = async (...args) => {

@@ -1,7 +1,7 @@
 import { html } from "../html.js";
 import { visible } from "../text.js";
 
-/** A page: its heading, what belongs beside it, and the rest. `fills` gives the rest the height of the window. */
+/** A page: its heading, its actions, and its content. With `fills`, the content takes the height of the window. */
 export function Page({ title, actions, fills, children }) {
   return html`
     <div class=${`page${fills ? " fills" : ""}`}>
@@ -14,7 +14,7 @@ export function Page({ title, actions, fills, children }) {
   `;
 }
 
-/** A part of a page under a heading of its own. */
+/** A section of a page, with its own heading. */
 export function Section({ title, actions, children }) {
   return html`
     <section class="section" aria-label=${title}>
@@ -24,7 +24,7 @@ export function Section({ title, actions, children }) {
   `;
 }
 
-/** What a list shows when it has no rows: the fact, and what to do. */
+/** The empty state of a list: the fact, and what to do. */
 export function Empty({ title, children }) {
   return html`<div class="empty"><p class="empty-title">${title}</p>${children && html`<p>${children}</p>`}</div>`;
 }
@@ -41,7 +41,7 @@ export function ErrorBox({ error, retry }) {
   `;
 }
 
-/** Shown while the first rows are on their way; requests end after 30 seconds at the latest. */
+/** Shown until the first rows arrive; requests time out after 30 seconds. */
 export function Loading() {
   return html`<p class="loading" role="status">Loading…</p>`;
 }

@@ -17,16 +17,16 @@ export function Tabs({ tabs, label, first = 0 }) {
     <div class="tabs">
       <div role="tablist" aria-label=${label} ref=${list} onKeyDown=${move}>
         ${tabs.map(
-          ([name], place) => html`
+          ([name], index) => html`
             <button
               key=${name}
               type="button"
               role="tab"
-              id=${`${id}-${place}`}
-              aria-selected=${place === current}
+              id=${`${id}-${index}`}
+              aria-selected=${index === current}
               aria-controls=${`${id}-panel`}
-              tabindex=${place === current ? 0 : -1}
-              onClick=${() => setCurrent(place)}
+              tabindex=${index === current ? 0 : -1}
+              onClick=${() => setCurrent(index)}
             >${name}</button>
           `,
         )}

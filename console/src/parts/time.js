@@ -14,7 +14,7 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   timeZoneName: "short",
 });
 
-/** A moment in local time, with the exact one on hover. `at` is RFC 3339 or milliseconds. */
+/** A local time, exact on hover. `at` is RFC 3339 or milliseconds. */
 export function Time({ at }) {
   const moment = new Date(at);
   if (at === null || at === undefined || Number.isNaN(moment.getTime())) return null;

@@ -1,7 +1,7 @@
 import { Virtualizer, elementScroll, measureElement, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
-/** Draw only the rows that are visible: the virtualizer of a scrolling element. */
+/** Return the virtualizer of a scrolling element, which draws only the visible rows. */
 export function useVirtual({ scroller, count, estimate, keyAt, overscan = 10 }) {
   const [, redraw] = useState(0);
   const virtual = useRef(null);
@@ -27,8 +27,8 @@ export function useVirtual({ scroller, count, estimate, keyAt, overscan = 10 }) 
 /**
  * A list of any length. Rows are measured, so they may open and close.
  *
- * What is visible stays where it is when rows are added above. At the upper end the list follows the newest rows, unless
- * `isHeld()`. With `sticks`, it follows the lower end instead. `handle` gets {toTop, toRow}.
+ * Visible rows stay in place when rows are added above. Scrolled to the top, the list follows the newest rows, unless
+ * `isHeld()`. With `sticks`, it follows the bottom instead. `handle` receives {toTop, toRow}.
  */
 export function VirtualList({ rows, keyOf, renderRow, label, estimate = 36, isHeld, sticks, handle, onScroll, ...rest }) {
   const scroller = useRef(null);
@@ -36,16 +36,16 @@ export function VirtualList({ rows, keyOf, renderRow, label, estimate = 36, isHe
   const keyAt = (index) => keyOf(rows[index], index);
   const virtual = useVirtual({ scroller, count: rows.length, estimate, keyAt });
 
-  // keep the first visible row in its place
+  // keep the first visible row in place
   const element = scroller.current;
   let target = null;
   if (element && anchor.current && !sticks && (element.scrollTop > 0 || isHeld?.())) {
     const { key, index, offset } = anchor.current;
     if (rows[index] === undefined || keyAt(index) !== key) {
-      const place = rows.findIndex((row, at) => keyOf(row, at) === key);
-      virtual.getTotalSize(); // measures
-      if (place >= 0) {
-        target = virtual.measurementsCache[place].start + offset;
+      const newIndex = rows.findIndex((row, at) => keyOf(row, at) === key);
+      virtual.getTotalSize(); // updates the measurements
+      if (newIndex >= 0) {
+        target = virtual.measurementsCache[newIndex].start + offset;
         virtual.scrollOffset = target;
       }
     }

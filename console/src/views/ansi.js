@@ -7,14 +7,14 @@ const LINE_MAX = 2_000;
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 const PALETTE = [[0, 0, 0], [187, 0, 0], [0, 187, 0], [187, 187, 0], [0, 0, 187], [187, 0, 187], [0, 187, 187], [255, 255, 255]];
 
-/** Reads terminal output line by line; colours go on from one line to the next. */
+/** Parses terminal output line by line; colours carry over to the next line. */
 export class AnsiLines extends AnsiUp {
   #parts = [];
 
-  /** Return a line as [{text, name}]; long lines are cut. */
+  /** Return a line as [{text, name}]; long lines are truncated. */
   read(line) {
     const end = line.length > LINE_MAX ? ` … ${(line.length - LINE_MAX).toLocaleString()} more characters` : "";
-    // a carriage return writes over the line
+    // a carriage return overwrites the line
     const written = line.replace(/\r+$/, "");
     this.#parts = [];
     this.ansi_to_html(written.slice(written.lastIndexOf("\r") + 1, LINE_MAX + written.lastIndexOf("\r") + 1));
@@ -22,7 +22,7 @@ export class AnsiLines extends AnsiUp {
     return this.#parts;
   }
 
-  // the two places where the library would make HTML
+  // the two methods of the library that would produce HTML
   transform_to_html({ text, fg, bg, bold, faint, italic, underline }) {
     if (!text) return "";
     const names = [bold && "bold", faint && "faint", italic && "italic", underline && "underline"];
@@ -38,11 +38,11 @@ export class AnsiLines extends AnsiUp {
 }
 
 function nearest(rgb) {
-  const distances = PALETTE.map((color) => color.reduce((sum, part, place) => sum + (part - rgb[place]) ** 2, 0));
+  const distances = PALETTE.map((color) => color.reduce((sum, part, index) => sum + (part - rgb[index]) ** 2, 0));
   return NAMES[distances.indexOf(Math.min(...distances))];
 }
 
 /** Draw the parts of a line. */
 export function drawParts(parts) {
-  return parts.map(({ text, name }, place) => (name ? html`<span key=${place} class=${name}>${text}</span>` : text));
+  return parts.map(({ text, name }, index) => (name ? html`<span key=${index} class=${name}>${text}</span>` : text));
 }

@@ -6,7 +6,7 @@ const LINES_MAX = 400;
 const LINE_MAX = 2_000;
 const HIGHLIGHTED_MAX = 60_000; // characters; the patterns of some languages are slow
 
-/** Source code with line numbers, highlighted as soon as the languages are loaded. */
+/** Source code with line numbers, highlighted once the languages are loaded. */
 export function Code({ view }) {
   const { content, language, path, created, lineCount } = view;
   const first = Number.isInteger(view.firstLine) ? view.firstLine : 1;
@@ -24,7 +24,7 @@ export function Code({ view }) {
 
 /** Highlighted text with line numbers. */
 export function Source({ text, language, first = 1, marked = [], label = "Code" }) {
-  const [most, setMost] = useState(LINES_MAX);
+  const [limit, setLimit] = useState(LINES_MAX);
   const [lines, setLines] = useState(null);
   const plain = useMemo(() => text.replace(/\n$/, "").split("\n"), [text]);
   useEffect(() => {
@@ -38,19 +38,19 @@ export function Source({ text, language, first = 1, marked = [], label = "Code" 
   return html`
     <div class="lines source">
       <div class="lines-tools"><${Copy} text=${text} /></div>
-      <pre tabindex="0" role="group" aria-label=${label}>${plain.slice(0, most).map(
-        (line, place) => html`
-          <span key=${place} class=${`source-line${isMarked.has(first + place) ? " marked" : ""}`}>
-            <span class="source-number" data-number=${first + place}></span>
-            <span class="source-text">${lines?.[place]?.map(drawPart) ?? shortLine(line)}${"\n"}</span>
+      <pre tabindex="0" role="group" aria-label=${label}>${plain.slice(0, limit).map(
+        (line, index) => html`
+          <span key=${index} class=${`source-line${isMarked.has(first + index) ? " marked" : ""}`}>
+            <span class="source-number" data-number=${first + index}></span>
+            <span class="source-text">${lines?.[index]?.map(drawPart) ?? shortLine(line)}${"\n"}</span>
           </span>
         `,
       )}</pre>
-      ${plain.length > most && html`<button type="button" onClick=${() => setMost(most * 4)}>Show more of ${count(plain.length, "line")}</button>`}
+      ${plain.length > limit && html`<button type="button" onClick=${() => setLimit(limit * 4)}>Show more of ${count(plain.length, "line")}</button>`}
     </div>
   `;
 }
 
-function drawPart({ text, scope }, place) {
-  return scope ? html`<span key=${place} class=${`syntax-${scope}`}>${visible(text)}</span>` : visible(text);
+function drawPart({ text, scope }, index) {
+  return scope ? html`<span key=${index} class=${`syntax-${scope}`}>${visible(text)}</span>` : visible(text);
 }

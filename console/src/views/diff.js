@@ -4,32 +4,32 @@ import { count, oneLine, shortLine } from "../text.js";
 
 const STORED = "hilt.diff";
 const ROWS_MAX = 300;
-const WORDS_MAX = 500; // characters of a line whose changed words are looked for
+const WORDS_MAX = 500; // characters of a line in which changed words are marked
 
 /** "unified" or "split", for all diffs. */
 const layout = signal(localStorage.getItem(STORED) === "split" ? "split" : "unified");
 
 export function Diffs({ view }) {
-  return html`<div class="diffs">${view.items.map((item, place) => html`<${Diff} key=${place} view=${item} hasOthers=${view.items.length > 8} />`)}</div>`;
+  return html`<div class="diffs">${view.items.map((item, index) => html`<${Diff} key=${index} view=${item} hasOthers=${view.items.length > 8} />`)}</div>`;
 }
 
 export function Diff({ view, hasOthers = false }) {
   const [isOpen, setOpen] = useState(!hasOthers);
-  const [most, setMost] = useState(ROWS_MAX);
+  const [limit, setLimit] = useState(ROWS_MAX);
   const hunks = useMemo(() => view.hunks.map((hunk) => rowsOf(hunk.changes)), [view]);
   const isSplit = layout.value === "split";
   const choose = () => {
     layout.value = isSplit ? "unified" : "split";
     localStorage.setItem(STORED, layout.value);
   };
-  let left = most;
+  let remaining = limit;
   const drawn = [];
-  hunks.forEach((rows, place) => {
-    if (left <= 0) return;
-    if (place) drawn.push(html`<tr key=${`gap${place}`} class="gap"><td colspan=${isSplit ? 4 : 3}><span aria-hidden="true">⋯</span></td></tr>`);
-    const chosen = rows.slice(0, left);
-    left -= chosen.length;
-    drawn.push(...chosen.flatMap((row, at) => (isSplit ? splitRow(row, `${place}.${at}`) : unifiedRows(row, `${place}.${at}`))));
+  hunks.forEach((rows, index) => {
+    if (remaining <= 0) return;
+    if (index) drawn.push(html`<tr key=${`gap${index}`} class="gap"><td colspan=${isSplit ? 4 : 3}><span aria-hidden="true">⋯</span></td></tr>`);
+    const chosen = rows.slice(0, remaining);
+    remaining -= chosen.length;
+    drawn.push(...chosen.flatMap((row, at) => (isSplit ? splitRow(row, `${index}.${at}`) : unifiedRows(row, `${index}.${at}`))));
   });
   const total = hunks.reduce((sum, rows) => sum + rows.length, 0);
   return html`
@@ -43,23 +43,23 @@ export function Diff({ view, hasOthers = false }) {
       </div>
       ${view.notes?.length > 0 && html`<p class="muted mono">${oneLine(view.notes.join(", "), 500)}</p>`}
       ${isOpen &&
-      html`<div class="diff-scroll" tabindex="0" role="group" aria-label=${`Changes of ${oneLine(view.path, 300)}`}>
+      html`<div class="diff-scroll" tabindex="0" role="group" aria-label=${`Changes to ${oneLine(view.path, 300)}`}>
         <table class=${isSplit ? "split" : "unified"}><tbody>${drawn}</tbody></table>
         ${!total && html`<p class="muted">No lines to show.</p>`}
       </div>`}
-      ${isOpen && total > most && html`<button type="button" onClick=${() => setMost(most * 4)}>Show more of ${count(total, "line")}</button>`}
+      ${isOpen && total > limit && html`<button type="button" onClick=${() => setLimit(limit * 4)}>Show more of ${count(total, "line")}</button>`}
     </div>
   `;
 }
 
-/** Return the lines of a hunk as rows {old, new}: removed lines beside the added ones that replace them. */
+/** Return the lines of a hunk as rows {old, new}: removed lines next to the added ones that replace them. */
 function rowsOf(changes) {
   const rows = [];
   let removed = [];
   let added = [];
   const flush = () => {
-    for (let place = 0; place < Math.max(removed.length, added.length); place += 1) {
-      rows.push({ old: removed[place] ?? null, new: added[place] ?? null });
+    for (let index = 0; index < Math.max(removed.length, added.length); index += 1) {
+      rows.push({ old: removed[index] ?? null, new: added[index] ?? null });
     }
     removed = [];
     added = [];
@@ -90,7 +90,7 @@ function words(row) {
   const side = (name) =>
     parts
       .filter((part) => part[name] || (!part.added && !part.removed))
-      .map((part, place) => (part[name] ? html`<mark key=${place}>${part.value}</mark>` : part.value));
+      .map((part, index) => (part[name] ? html`<mark key=${index}>${part.value}</mark>` : part.value));
   return [side("removed"), side("added")];
 }
 

@@ -1,4 +1,4 @@
-/** Syntax highlighting: highlight.js reads, and its tree becomes lines of parts; its HTML is not used. */
+/** Syntax highlighting: converts the tree of highlight.js to lines of parts; its HTML is not used. */
 import hljs from "highlight.js/lib/core";
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";
@@ -53,8 +53,8 @@ export function highlighted(text, language) {
   const lines = [[]];
   const walk = (node, scope) => {
     if (typeof node === "string") {
-      node.split("\n").forEach((part, place) => {
-        if (place) lines.push([]);
+      node.split("\n").forEach((part, index) => {
+        if (index) lines.push([]);
         if (part) lines.at(-1).push({ text: part, scope });
       });
       return;

@@ -7,15 +7,15 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 /** The images of a result; a click shows them in full size. */
 export function Images({ content }) {
   const images = (Array.isArray(content) ? content : []).filter((part) => part?.type === "image");
-  return images.map((image, place) => html`<${Image} key=${place} image=${image} number=${place + 1} />`);
+  return images.map((image, index) => html`<${Image} key=${index} image=${image} number=${index + 1} />`);
 }
 
 function Image({ image, number }) {
   const [isOpen, setOpen] = useState(false);
   const type = image.mimeType ?? image.mime_type;
-  const isGood = TYPES.has(type) && typeof image.data === "string" && BASE64.test(image.data);
-  const [isBroken, setBroken] = useState(!isGood);
-  if (isBroken) return html`<p class="muted">Image ${number} is not complete, or not of a known type.</p>`;
+  const isValid = TYPES.has(type) && typeof image.data === "string" && BASE64.test(image.data);
+  const [isBroken, setBroken] = useState(!isValid);
+  if (isBroken) return html`<p class="muted">Image ${number} is incomplete, or its type is not supported.</p>`;
   const source = `data:${type};base64,${image.data}`;
   const picture = html`<img src=${source} alt=${`Image ${number} of the result`} onError=${() => setBroken(true)} />`;
   return html`

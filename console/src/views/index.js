@@ -1,4 +1,4 @@
-/** Views: how a result is shown to people. Every text in them may come from a stranger. */
+/** Views: how results are shown. All text in them is untrusted. */
 import { Component, html } from "../html.js";
 import { DataTable } from "../parts/data-table.js";
 import { Lines } from "../parts/lines.js";
@@ -18,7 +18,7 @@ const isDiff = (view) =>
   isText(view.path) &&
   isListOf((hunk) => isObject(hunk) && isListOf((change) => isObject(change) && isText(change.content))(hunk.changes))(view.hunks);
 
-// type -> [whether its fields are what they must be, how it is drawn]
+// type -> [whether a view is valid, how it is drawn]
 const TYPES = {
   diff: [isDiff, (view) => html`<${Diff} view=${view} />`],
   diffs: [(view) => isListOf(isDiff)(view.items), (view) => html`<${Diffs} view=${view} />`],
@@ -46,20 +46,20 @@ const TYPES = {
   none: [() => true, ({ message }) => html`<p class="view-none">${visible(isText(message) ? message : "Nothing to show.")}</p>`],
 };
 
-/** Draw a view of any type; unknown or broken ones, and results without a view, as text. */
+/** Draw a view of any type; draw unknown or invalid views, and results without a view, as text. */
 export function View({ view, text = "", content = [] }) {
-  const known = isObject(view) && Object.hasOwn(TYPES, view.type) ? TYPES[view.type] : null;
-  const isGood = known !== null && isSound(known[0], view);
+  const type = isObject(view) && Object.hasOwn(TYPES, view.type) ? TYPES[view.type] : null;
+  const isValid = type !== null && passes(type[0], view);
   const plain = html`<${Lines} text=${String(text)} label="Result" />`;
   return html`
     <div class="view">
-      ${isGood ? html`<${Fallback} instead=${plain}><${Framed} view=${view} draw=${known[1]} /><//>` : plain}
+      ${isValid ? html`<${Fallback} instead=${plain}><${Framed} view=${view} draw=${type[1]} /><//>` : plain}
       <${Images} content=${content} />
     </div>
   `;
 }
 
-function isSound(check, view) {
+function passes(check, view) {
   try {
     return check(view);
   } catch {
@@ -76,7 +76,7 @@ function Framed({ view, draw }) {
   return html`${title && html`<p class="view-title">${title}</p>`}${draw(view)}`;
 }
 
-/** Draws something else instead of what fails to draw. */
+/** Draws `instead` if its children fail to draw. */
 class Fallback extends Component {
   static getDerivedStateFromError() {
     return { hasFailed: true };

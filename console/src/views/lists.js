@@ -16,20 +16,20 @@ export function FileList({ view }) {
   const total = Number.isFinite(view.total) ? view.total : shown;
   return html`
     <div class="file-list">
-      ${groups.map((group, place) => html`<${FileGroup} key=${place} group=${group} />`)}
+      ${groups.map((group, index) => html`<${FileGroup} key=${index} group=${group} />`)}
       <p class="muted">${total > shown ? `The first ${shown.toLocaleString()} of ${count(total, "file")}.` : count(total, "file")}</p>
     </div>
   `;
 }
 
 function FileGroup({ group }) {
-  const [most, setMost] = useState(FILES_MAX);
+  const [limit, setLimit] = useState(FILES_MAX);
   return html`
     ${group.label && html`<p class="file-group">${oneLine(group.label, 100)}</p>`}
     <ul>
-      ${group.files.slice(0, most).map(
-        (file, place) => html`
-          <li key=${place}>
+      ${group.files.slice(0, limit).map(
+        (file, index) => html`
+          <li key=${index}>
             <span class="mono">${oneLine(file.path, 500)}${Number.isFinite(file.line) ? `:${file.line}` : ""}</span>
             ${typeof file.action === "string" && html` <span class=${`tag ${ACTIONS[file.action] ?? ""}`}>${oneLine(file.action, 20)}</span>`}
             ${typeof file.content === "string" && html` <span class="mono muted">${oneLine(file.content, 300)}</span>`}
@@ -37,18 +37,18 @@ function FileGroup({ group }) {
         `,
       )}
     </ul>
-    ${group.files.length > most && html`<button type="button" onClick=${() => setMost(most * 5)}>Show more files</button>`}
+    ${group.files.length > limit && html`<button type="button" onClick=${() => setLimit(limit * 5)}>Show more files</button>`}
   `;
 }
 
 export function TodoList({ view }) {
   return html`
     <ul class="todo-list">
-      ${view.items.slice(0, 500).map((item, place) => {
-        const [mark, words] = STATES[item.status] ?? STATES.pending;
+      ${view.items.slice(0, 500).map((item, index) => {
+        const [mark, label] = STATES[item.status] ?? STATES.pending;
         return html`
-          <li key=${place} class=${item.status === "completed" || item.status === "cancelled" ? "muted" : ""}>
-            <span aria-hidden="true">${mark}</span><span class="hidden">${words}:</span> ${oneLine(item.content, 1000)}
+          <li key=${index} class=${item.status === "completed" || item.status === "cancelled" ? "muted" : ""}>
+            <span aria-hidden="true">${mark}</span><span class="hidden">${label}:</span> ${oneLine(item.content, 1000)}
             ${typeof item.priority === "string" && html` <span class="tag">${oneLine(item.priority, 20)}</span>`}
           </li>
         `;

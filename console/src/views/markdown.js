@@ -2,7 +2,7 @@ import { html, useEffect, useRef, useState } from "../html.js";
 import { Lines } from "../parts/lines.js";
 import { oneLine } from "../text.js";
 
-/** Markdown, sanitised; the text until it is drawn, and if that fails. */
+/** Sanitised Markdown; the plain text until it is drawn, or if that fails. */
 export function Markdown({ view }) {
   const element = useRef(null);
   const [isDrawn, setDrawn] = useState(false);

@@ -1,4 +1,4 @@
-/** Markdown to nodes: HTML in it stays text, and what markdown-it makes passes through DOMPurify. */
+/** Renders Markdown as nodes: HTML in it stays text, and the output of markdown-it is sanitised by DOMPurify. */
 import DOMPurify from "dompurify";
 import markdownIt from "markdown-it";
 import { oneLine, visible } from "../text.js";
@@ -27,10 +27,10 @@ markdown.core.ruler.push("console", ({ tokens }) => {
   }
 });
 
-// an image of another host would be a request to it
-markdown.renderer.rules.image = (tokens, place) => {
-  const source = tokens[place].attrGet("src") ?? "";
-  const alt = markdown.utils.escapeHtml(oneLine(tokens[place].content, 200));
+// an image from another host would send a request to it
+markdown.renderer.rules.image = (tokens, index) => {
+  const source = tokens[index].attrGet("src") ?? "";
+  const alt = markdown.utils.escapeHtml(oneLine(tokens[index].content, 200));
   if (source.startsWith("data:image/")) return `<img src="${markdown.utils.escapeHtml(source)}" alt="${alt || "Image"}">`;
   return `<span class="muted">[image: ${alt || markdown.utils.escapeHtml(oneLine(source, 200))}]</span>`;
 };
@@ -40,13 +40,13 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   if (node.tagName !== "A") return;
   if (!/^(https?|mailto):/i.test(node.getAttribute("href") ?? "")) node.removeAttribute("href");
   else {
-    node.setAttribute("title", oneLine(node.getAttribute("href"), 300)); // where it really leads
+    node.setAttribute("title", oneLine(node.getAttribute("href"), 300)); // the actual target
     node.setAttribute("target", "_blank");
     node.setAttribute("rel", "noopener noreferrer");
   }
 });
 
-/** Return a fragment for a text. */
+/** Return Markdown as a document fragment. */
 export function rendered(text) {
   const lines = visible(text.slice(0, CHARACTERS_MAX)).split("\n");
   const short = lines.map((line) => (line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}…` : line)).join("\n");
@@ -66,8 +66,8 @@ function highlight(code) {
   const lines = highlighted(code.textContent, code.className.slice("language-".length));
   if (!lines) return;
   code.replaceChildren(
-    ...lines.flatMap((line, place) => [
-      ...(place ? ["\n"] : []),
+    ...lines.flatMap((line, index) => [
+      ...(index ? ["\n"] : []),
       ...line.map(({ text, scope }) => {
         if (!scope) return text;
         const part = document.createElement("span");

@@ -3,20 +3,20 @@
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
 const TYPES = { "+": "added", "-": "removed", " ": "context" };
 
-/** Return the view of a unified diff of several files, or null if the text has none; other lines become notes of a file. */
+/** Return the view of a unified diff of several files, or null if the text is not one; other lines become notes. */
 export function parsedDiff(text) {
   const items = [];
   let notes = [];
   let hunk = null;
-  let before = 0; // lines of the old and of the new file that the hunk still has
+  let before = 0; // remaining lines of the hunk in the old and the new file
   let after = 0;
   const begin = (path) => {
     items.push({ type: "diff", path, hunks: [], additions: 0, deletions: 0, notes });
     notes = [];
   };
   const lines = text.split("\n");
-  for (let place = 0; place < lines.length; place += 1) {
-    const line = lines[place];
+  for (let index = 0; index < lines.length; index += 1) {
+    const line = lines[index];
     const type = TYPES[line[0]] ?? (line === "" ? "context" : undefined);
     if ((before > 0 || after > 0) && type) {
       const item = items.at(-1);
@@ -41,9 +41,9 @@ export function parsedDiff(text) {
       before = Number(match[2] ?? 1);
       after = Number(match[4] ?? 1);
       items.at(-1).hunks.push(hunk);
-    } else if (line.startsWith("--- ") && lines[place + 1]?.startsWith("+++ ")) {
-      begin(pathOf(lines[place + 1]) ?? pathOf(line) ?? "");
-      place += 1;
+    } else if (line.startsWith("--- ") && lines[index + 1]?.startsWith("+++ ")) {
+      begin(pathOf(lines[index + 1]) ?? pathOf(line) ?? "");
+      index += 1;
     } else if (line && !/^(diff --git|index) /.test(line)) notes.push(line);
   }
   if (items.length) items.at(-1).notes.push(...notes);
@@ -55,27 +55,27 @@ function pathOf(line) {
   return path === "/dev/null" ? null : path;
 }
 
-/** Return a view of diffs with before and after exchanged, or null if it is not one. */
+/** Return a diff view with before and after swapped; null for other views. */
 export function reversed(view) {
   const items = view?.type === "diff" ? [view] : view?.type === "diffs" ? view.items : null;
   if (!Array.isArray(items)) return null;
-  const turned = { added: "removed", removed: "added" };
+  const opposite = { added: "removed", removed: "added" };
   return {
     type: "diffs",
     items: items.map((item) => ({
       ...item,
       additions: item.deletions,
       deletions: item.additions,
-      hunks: item.hunks.map(({ changes }) => ({ changes: sorted(changes.map(turn)) })),
+      hunks: item.hunks.map(({ changes }) => ({ changes: sorted(changes.map(swap)) })),
     })),
   };
 
-  function turn({ type, oldLineNumber, newLineNumber, content }) {
-    return { type: turned[type] ?? type, content, oldLineNumber: newLineNumber, newLineNumber: oldLineNumber };
+  function swap({ type, oldLineNumber, newLineNumber, content }) {
+    return { type: opposite[type] ?? type, content, oldLineNumber: newLineNumber, newLineNumber: oldLineNumber };
   }
 }
 
-/** Return the changes with removed lines before the added ones that follow each other. */
+/** Return the changes with removed lines before added ones in each group. */
 function sorted(changes) {
   const lines = [];
   let added = [];

@@ -62,7 +62,7 @@ def test_of_two_tabs_the_first_answer_counts_and_the_other_says_so(server, appro
     shows(second.page.get_by_text(re.compile("Allowed.* by console")))
     for tab, card in zip((first, second), cards, strict=True):
         expect(card).to_have_count(0)
-        shows(tab.page.get_by_text("Nothing waits for you"))
+        shows(tab.page.get_by_text("Nothing is waiting for you"))
         expect(tab.page).to_have_title(re.compile(r"^Approvals"))
 
 

@@ -97,7 +97,7 @@ def test_keys_open_every_page_and_search_results(tab):
         page.keyboard.press(str(number % 10))
         shows(page.get_by_role("heading", level=1, name=name, exact=True))
     page.keyboard.press("?")
-    keys = page.get_by_role("dialog", name="Keys")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     shows(keys.get_by_text("Find a page, tool or call"))
     page.keyboard.press("Escape")
     expect(keys).to_have_count(0)
@@ -147,7 +147,7 @@ def test_the_keyboard_alone_reaches_a_call_and_its_details(tab):
     page = tab.page
     shows(page.locator(".call-head").first)
     page.keyboard.press("Tab")
-    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    expect(page.get_by_text("Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("j")

@@ -70,7 +70,7 @@ def test_an_agent_opens_with_its_transcript_and_cancel_ends_its_descendants(tab)
     tree.get_by_role("link", name="Review how prices are rounded").click()
     details = page.get_by_role("region", name="Agent", exact=True)
     shows(details.get_by_text("18.2K in, 1.4K out"))
-    shows(page.get_by_text("I look for it."))
+    shows(page.get_by_text("I'll search for it."))
     page.get_by_text("Result of search_files").click()
     shows(page.get_by_text("price.py:4:def total(prices):"))
 
@@ -193,12 +193,12 @@ def test_settings_show_sources_rules_and_servers_and_grants_are_revoked(tab, pla
     shows(page.get_by_role("region", name="Rules").get_by_text("Bash(git push:*)"))
     shows(page.get_by_role("row", name=re.compile("stock untrusted")))
     shows(page.get_by_text("No program is connected over MCP"))
-    page.get_by_label("Only rows with").fill("shell.network")
+    page.get_by_label("Filter rows").fill("shell.network")
     expect(page.get_by_role("table", name="Values").get_by_role("row")).to_have_count(2)
 
     page.get_by_role("button", name=re.compile("Revoke write_file")).click()
 
-    shows(page.get_by_text("Nothing is always allowed"))
+    shows(page.get_by_text("No grants"))
     assert playground.rows("grants") == []
 
 

@@ -1,9 +1,9 @@
-import{C as f,F as E,G as O,I as C,J as T,K as I,O as A,S as N,T as k,c as b,d as x,f as y,l as r,q as w,r as S,t as v}from"./chunk-Y7Q4PVQ2.js";import{b as g,d as B}from"./chunk-LAGCCF5Y.js";import"./chunk-OOJM4CTU.js";var h=[["pending","Pending"],["in_progress","In progress"],["completed","Completed"]],K=50;function R(){let{rows:t,error:u,isLoading:o,reload:e}=N("/v1/tasks","tasks",{on:["task"],limit:1e3}),[d,$]=b(null),s=y(null),i=y(null),c=k(async(a,l)=>{s.current={id:a.id,status:l};try{await w.patch(S("/v1/tasks",a.id),{status:l},v())}catch(m){throw s.current=null,m}await e()});x(()=>{let{id:a,status:l}=s.current??{};t.some(m=>m.id===a&&m.status===l)&&(i.current.querySelector(`[data-task="${a}"]`)?.focus(),s.current=null)});let p=(a,l)=>l&&l!==a.status&&c.run(a,l),n=new Set(t.filter(a=>a.status!=="completed").map(a=>a.id));return r`
+import{C as f,F as E,G as O,I as C,J as T,K as I,O as A,S as L,T as k,c as b,d as S,f as y,l as r,q as w,r as x,t as v}from"./chunk-6XL624FB.js";import{b as g,d as B}from"./chunk-3V634C7B.js";import"./chunk-OOJM4CTU.js";var h=[["pending","Pending"],["in_progress","In progress"],["completed","Completed"]],K=50;function R(){let{rows:t,error:u,isLoading:o,reload:e}=L("/v1/tasks","tasks",{on:["task"],limit:1e3}),[d,$]=b(null),s=y(null),i=y(null),c=k(async(a,l)=>{s.current={id:a.id,status:l};try{await w.patch(x("/v1/tasks",a.id),{status:l},v())}catch(m){throw s.current=null,m}await e()});S(()=>{let{id:a,status:l}=s.current??{};t.some(m=>m.id===a&&m.status===l)&&(i.current.querySelector(`[data-task="${a}"]`)?.focus(),s.current=null)});let p=(a,l)=>l&&l!==a.status&&c.run(a,l),n=new Set(t.filter(a=>a.status!=="completed").map(a=>a.id));return r`
     <${O} title="Tasks" actions=${t.length>0&&r`<span class="muted">${B(n.size,"open task")}</span>`}>
       ${d===null&&r`<${j} reload=${e} />`}
       <${T} error=${u??c.error} retry=${e} />
       ${o&&r`<${I} />`}
-      ${!o&&!u&&!t.length&&r`<${C} title="No tasks yet">Add one above. Agents share this board: they add tasks with the tool task, and claim the ones that are ready.<//>`}
+      ${!o&&!u&&!t.length&&r`<${C} title="No tasks yet">Add one above. Agents share this board: they add tasks with the task tool, and claim the ones that are ready.<//>`}
       ${t.length>0&&r`<div class="board" ref=${i}>
         ${h.map(([a,l])=>r`
             <${q}
@@ -13,7 +13,7 @@ import{C as f,F as E,G as O,I as C,J as T,K as I,O as A,S as N,T as k,c as b,d a
               tasks=${M(t.filter(m=>m.status===a))}
               open=${n}
               moveTo=${p}
-              onDrop=${m=>p(t.find(L=>String(L.id)===m)??{},a)}
+              onDrop=${m=>p(t.find(N=>String(N.id)===m)??{},a)}
               onEdit=${$}
             />
           `)}
@@ -22,7 +22,7 @@ import{C as f,F as E,G as O,I as C,J as T,K as I,O as A,S as N,T as k,c as b,d a
     <//>
   `}function M(t){let u=t[0]?.status==="completed";return[...t].sort((o,e)=>u?e.updated<o.updated?-1:1:o.id-e.id)}function j({reload:t}){let[u,o]=b(""),e=y(null),d=k(async()=>{await w.post("/v1/tasks",{title:u.trim()},v()),o(""),await t()});return r`
     <form class="row-form" onSubmit=${async s=>{s.preventDefault(),u.trim()&&await d.run(),e.current.focus()}}>
-      <${f} label="Title" value=${u} onInput=${o} inputRef=${e} maxlength="200" placeholder="What is to be done" data-filter="" />
+      <${f} label="Title" value=${u} onInput=${o} inputRef=${e} maxlength="200" placeholder="What needs to be done" data-filter="" />
       <button type="submit" class="main" disabled=${d.isRunning}>Add</button>
     </form>
     <${T} error=${d.error} />
@@ -38,7 +38,7 @@ import{C as f,F as E,G as O,I as C,J as T,K as I,O as A,S as N,T as k,c as b,d a
       <ul>
         ${o.slice(0,i).map(l=>r`<li key=${l.id}><${F} task=${l} status=${u} open=${e} moveTo=${d} onEdit=${s} /></li>`)}
       </ul>
-      ${!o.length&&r`<p class="muted column-empty">Nothing here</p>`}
+      ${!o.length&&r`<p class="muted column-empty">No tasks</p>`}
       ${o.length>i&&r`<button type="button" onClick=${()=>c(i+200)}>Show more</button>`}
     </section>
   `}function F({task:t,status:u,open:o,moveTo:e,onEdit:d}){let $=h.findIndex(([n])=>n===u),[s,i]=[h[$-1],h[$+1]],c=u==="completed"?[]:t.blockedBy.filter(n=>o.has(n)),p=n=>{if(n.target!==n.currentTarget||n.ctrlKey||n.metaKey||n.altKey)return;let a={ArrowRight:()=>n.shiftKey?e(t,i?.[0]):D(n.currentTarget,1,0),ArrowLeft:()=>n.shiftKey?e(t,s?.[0]):D(n.currentTarget,-1,0),ArrowDown:()=>D(n.currentTarget,0,1),ArrowUp:()=>D(n.currentTarget,0,-1),Enter:()=>d(t)}[n.key];a&&(n.preventDefault(),a())};return r`
@@ -66,7 +66,7 @@ import{C as f,F as E,G as O,I as C,J as T,K as I,O as A,S as N,T as k,c as b,d a
         <button type="button" class="small" onClick=${()=>d(t)}>Edit</button>
       </div>
     </article>
-  `}function D(t,u,o){let e=t.closest(".column"),d=i=>[...i.querySelectorAll(".task")],$=d(e).indexOf(t);if(o){d(e)[$+o]?.focus();return}let s=[...e.parentElement.children];for(let i=s.indexOf(e)+u;s[i];i+=u){let c=d(s[i]);if(c.length){c[Math.min($,c.length-1)].focus();return}}}function P({task:t,reload:u,onClose:o}){let[e,d]=b({title:t.title,description:t.description,owner:t.owner,status:t.status,blockedBy:t.blockedBy.join(", ")}),$=c=>p=>d({...e,[c]:p}),s=k(async()=>{let c=e.blockedBy.split(/[\s,#]+/).filter(Boolean).map(Number),p={...e,title:e.title.trim(),blockedBy:c};if(c.some(n=>!Number.isSafeInteger(n)))throw Object.assign(new Error("Blocked by takes numbers of tasks."),{suggestion:"Separate them with commas, such as 2, 5."});p.status===t.status&&delete p.status,p.owner===t.owner&&delete p.owner,await w.patch(S("/v1/tasks",t.id),p,v()),await u(),o()}),i=c=>{c.preventDefault(),s.run()};return r`
+  `}function D(t,u,o){let e=t.closest(".column"),d=i=>[...i.querySelectorAll(".task")],$=d(e).indexOf(t);if(o){d(e)[$+o]?.focus();return}let s=[...e.parentElement.children];for(let i=s.indexOf(e)+u;s[i];i+=u){let c=d(s[i]);if(c.length){c[Math.min($,c.length-1)].focus();return}}}function P({task:t,reload:u,onClose:o}){let[e,d]=b({title:t.title,description:t.description,owner:t.owner,status:t.status,blockedBy:t.blockedBy.join(", ")}),$=c=>p=>d({...e,[c]:p}),s=k(async()=>{let c=e.blockedBy.split(/[\s,#]+/).filter(Boolean).map(Number),p={...e,title:e.title.trim(),blockedBy:c};if(c.some(n=>!Number.isSafeInteger(n)))throw Object.assign(new Error("Blocked by must be a list of task numbers."),{suggestion:"Separate them with commas, such as 2, 5."});p.status===t.status&&delete p.status,p.owner===t.owner&&delete p.owner,await w.patch(x("/v1/tasks",t.id),p,v()),await u(),o()}),i=c=>{c.preventDefault(),s.run()};return r`
     <${E} title=${`Edit task ${t.id}`} onClose=${o}>
       <form class="form" onSubmit=${i}>
         <${f} label="Title" value=${e.title} onInput=${$("title")} maxlength="200" required />
