@@ -130,13 +130,13 @@ def _inline(text: str) -> str:
 class _DrawnLines(NamedTuple):
     """The first lines of a text, and how many there are."""
 
-    shown: list[str]
+    visible: list[str]
     total: int
 
     @property
     def more(self) -> list[_TableRow]:
         """A row that counts the lines not shown."""
-        return _more(self.total - len(self.shown), "line")
+        return _more(self.total - len(self.visible), "line")
 
 
 def _split(text: str) -> _DrawnLines:
@@ -144,8 +144,8 @@ def _split(text: str) -> _DrawnLines:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    shown = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines[:_ROWS_MAX]]
-    return _DrawnLines(shown, len(lines))
+    visible = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines[:_ROWS_MAX]]
+    return _DrawnLines(visible, len(lines))
 
 
 def _layout(view: View, width: int, color: bool) -> list[_TableRow]:
@@ -214,7 +214,7 @@ def _code(view: View, width: int, color: bool) -> _DrawnPage:
     marked = set(view.get("highlightLines", ()))
     digits = len(str(first + max(lines.total - 1, 0)))
     rows: list[_TableRow] = []
-    for number, text in enumerate(_highlight(lines.shown, view.get("language"), color), first):
+    for number, text in enumerate(_highlight(lines.visible, view.get("language"), color), first):
         mark = "> " if number in marked else "  " if marked else ""
         numbers = _fitting_gutter(f"{mark}{number:>{digits}} ", width)
         rows.append(_TableRow(text, [(numbers, _YELLOW if number in marked else _DIM), ("│ ", _DIM)]))
@@ -285,19 +285,21 @@ def _table(view: View, width: int, color: bool) -> _DrawnPage:
 
 def _markdown(view: View, width: int, color: bool) -> _DrawnPage:
     lines = _split(_EMBEDDED.sub(r"[image: \1]", view["content"]))
-    rows = (color and _formatted(lines.shown, width)) or [_TableRow([(line, "")], words=True) for line in lines.shown]
+    rows = (color and _formatted(lines.visible, width)) or [
+        _TableRow([(line, "")], words=True) for line in lines.visible
+    ]
     subject = [(_inline(view["sourceUrl"]), _DIM)] if "sourceUrl" in view else []
     return _DrawnPage(subject, rows + lines.more or [_note("empty")], _number(lines.total, "line"))
 
 
 def _shell_output(view: View, width: int, color: bool) -> _DrawnPage:
     command = _split(view["command"])
-    first, *others = command.shown or [""]
+    first, *others = command.visible or [""]
     output, errors = _printed(view.get("stdout", "")), _printed(view.get("stderr", ""))
-    drawn = [_TableRow(line) for line in output.shown]
+    drawn = [_TableRow(line) for line in output.visible]
     if errors.total:
         drawn += [_TableRow([("stderr:", _DIM)])]
-        drawn += (_TableRow([(text, sgr or _RED) for text, sgr in line]) for line in errors.shown)
+        drawn += (_TableRow([(text, sgr or _RED) for text, sgr in line]) for line in errors.visible)
     # errors are at the end
     hidden = output.total + errors.total + (errors.total > 0) - _ROWS_MAX
     if hidden > 0:
@@ -312,7 +314,7 @@ def _shell_output(view: View, width: int, color: bool) -> _DrawnPage:
 class _OutputLines(NamedTuple):
     """The last lines of a program's output, and the total number of lines."""
 
-    shown: list[_Line]
+    visible: list[_Line]
     total: int
 
 
@@ -331,7 +333,7 @@ def _printed(text: str) -> _OutputLines:
     for earlier in lines[:-_ROWS_MAX]:
         for codes in _SGR.findall(earlier):
             style = _styled(style, codes)
-    shown: list[_Line] = []
+    visible: list[_Line] = []
     for line in lines[-_ROWS_MAX:]:
         spans: _Line = []
         for index, piece in enumerate(_SGR.split(line.removesuffix("\r"))):
@@ -339,13 +341,13 @@ def _printed(text: str) -> _OutputLines:
                 style = _styled(style, piece)
                 continue
             # after a carriage return, only the last version of the line was visible
-            _, overwritten, visible = piece.rpartition("\r")
+            _, overwritten, final = piece.rpartition("\r")
             if overwritten:
                 spans.clear()
-            if visible:
-                spans.append((inert(visible).expandtabs(_TAB), style))
-        shown.append(spans)
-    return _OutputLines(shown, len(lines))
+            if final:
+                spans.append((inert(final).expandtabs(_TAB), style))
+        visible.append(spans)
+    return _OutputLines(visible, len(lines))
 
 
 @lru_cache(maxsize=256)
@@ -373,7 +375,7 @@ def _todo_list(view: View, width: int, color: bool) -> _DrawnPage:
 
 def _none(view: View, width: int, color: bool) -> _DrawnPage:
     lines = _split(view.get("message", "") or "Nothing to show.")
-    rows = [_TableRow([(line, _DIM)], words=True) for line in lines.shown]
+    rows = [_TableRow([(line, _DIM)], words=True) for line in lines.visible]
     return _DrawnPage([], rows + lines.more, _number(lines.total, "line"))
 
 

@@ -101,7 +101,7 @@ def _check_unique(argument: str, texts: list[str]) -> None:
 
 
 def _answer(question: Question, answer: Any) -> Any:
-    """Return a string, or a list if several may be chosen, whatever the surface returned."""
+    """Normalize the answer from a surface: a list if several may be chosen, otherwise a string."""
     chosen = [] if answer is None else [answer] if isinstance(answer, str) else list(answer)
     if question.multi_select:
         return chosen
