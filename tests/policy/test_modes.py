@@ -193,7 +193,9 @@ def test_the_profiles_have_these_built_in_tools():
     catalog = Catalog()
     tools = [catalog.find(name).tool for name in built_in_names()]
     available = {
-        profile: {tool.name for tool in tools if not tool.traits.finds_tools and hidden("normal", profile, tool) is None}
+        profile: {
+            tool.name for tool in tools if not tool.traits.finds_tools and hidden("normal", profile, tool) is None
+        }
         for profile in PROFILES
     }
 
