@@ -160,7 +160,7 @@ def _time_discovery(place: Place) -> float:
 
         def look() -> None:
             opened = discovery.open_discovery(place.workspace, place.environ, workers)
-            discovered.append(opened.current(look=True))
+            discovered.append(opened.current(rescan=True))
 
         took = milliseconds(look)
     if len(discovered[0].definitions) != TOOLS:

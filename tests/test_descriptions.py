@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hilt.authority.visibility import definition, shown
+from hilt.authority.visibility import definition, listed_tools
 from hilt.declaration import Tool
 from hilt.schema import cost, lean
 
@@ -21,7 +21,8 @@ def tools(runtime) -> dict[str, Tool]:
 @pytest.mark.parametrize("is_lean, limit", [(False, AVERAGE), (True, LEAN_AVERAGE)])
 def test_the_list_of_tools_is_short(runtime, is_lean, limit):
     costs = {
-        tool.name: cost(definition(tool)) for tool in shown(runtime.authority, session=runtime.session, lean=is_lean)
+        tool.name: cost(definition(tool))
+        for tool in listed_tools(runtime.authority, session=runtime.session, lean=is_lean)
     }
 
     assert len(costs) > 20
@@ -39,8 +40,8 @@ def test_a_tool_that_needs_a_display_is_short_as_well(tools):
 
 def test_a_lean_list_omits_only_parameter_descriptions(runtime):
     for full, short in zip(
-        shown(runtime.authority, session=runtime.session),
-        shown(runtime.authority, session=runtime.session, lean=True),
+        listed_tools(runtime.authority, session=runtime.session),
+        listed_tools(runtime.authority, session=runtime.session, lean=True),
         strict=True,
     ):
         assert (short.name, short.description, short.schema) == (full.name, full.description, lean(full.schema))
@@ -100,7 +101,7 @@ def descriptions(schema: dict[str, object]) -> str:
 
 
 def test_details_are_not_sent_to_models(runtime, tools):
-    texts = {tool.name: str(definition(tool)) for tool in shown(runtime.authority, session=runtime.session)}
+    texts = {tool.name: str(definition(tool)) for tool in listed_tools(runtime.authority, session=runtime.session)}
 
     detailed = {name: tool.details for name, tool in tools.items() if tool.details and name in texts}
     assert "USER_REJECTION" in detailed["exit_plan_mode"]

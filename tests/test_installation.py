@@ -219,7 +219,7 @@ def profile(root: str, private: str, protected: tuple[str, ...]) -> Profile:
         closed=(),
         home="/nonexistent",
         private=private,
-        kept=protected,
+        read_only=protected,
     )
 
 

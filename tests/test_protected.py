@@ -17,7 +17,7 @@ from hilt.errors import ToolError
 from hilt.policy.modes import MODES
 from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, matcher, without
 from hilt.runtime import Runtime
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder, environment
 
@@ -52,9 +52,9 @@ class Person:
 
     def __init__(self, kind: str = "once") -> None:
         self.kind = kind
-        self.questions: list[Asked] = []
+        self.questions: list[ApprovalRequest] = []
 
-    def __call__(self, asked: Asked) -> UserAnswer:
+    def __call__(self, asked: ApprovalRequest) -> UserAnswer:
         self.questions.append(asked)
         return UserAnswer(self.kind)
 

@@ -27,10 +27,10 @@ from hilt.schema import (
     lean,
     mapping,
     numbered_groups,
-    promised,
     public,
     record,
     structured,
+    structured_schema,
 )
 
 
@@ -532,7 +532,7 @@ def test_a_record_requires_every_field_that_is_not_optional():
     ],
 )
 def test_an_output_schema_describes_an_object_and_the_result_matches_it(output, data):
-    output_schema = promised(output)
+    output_schema = structured_schema(output)
 
     assert output_schema is not None
     assert output_schema["type"] == "object"
@@ -550,7 +550,7 @@ def test_an_output_schema_describes_an_object_and_the_result_matches_it(output, 
     ],
 )
 def test_a_result_that_may_not_match_has_no_output_schema(output):
-    assert promised(output) is None
+    assert structured_schema(output) is None
 
 
 @pytest.mark.parametrize("data, expected", [({"a": 1}, {"a": 1}), ([1], {"result": [1]}), (0, {"result": 0})])

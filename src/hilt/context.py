@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hilt.processes.jobs import Jobs
     from hilt.skills.library import SkillLibrary
     from hilt.state.agent_calls import Agents, Allowance
-    from hilt.state.approvals import Asked, UserAnswer
+    from hilt.state.approvals import ApprovalRequest, UserAnswer
     from hilt.state.board import Board
     from hilt.state.memory import Memory
     from hilt.state.todos import TodoLists
@@ -110,7 +110,7 @@ class Attendant(Protocol):
     def has_questions(self) -> bool:
         """Whether this run stopped to ask something; the call then runs again with the answers."""
 
-    def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
+    def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
         """Ask a person to approve a call and return their answer; `digest` identifies the call and its files."""
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:

@@ -8,48 +8,48 @@ from hilt.errors import ToolError
 
 
 class Fence:
-    """Decides once whether a call commits or is given up.
+    """Decides once whether a call commits or is cancelled.
 
     A thread cannot be killed, so a call that timed out or was cancelled may still be running: it can no longer pass
-    the fence. A call that has passed can no longer be given up.
+    the fence. A call that has passed can no longer be cancelled.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._given_up: ToolError | None = None
+        self._cancelled: ToolError | None = None
         self._committing = False
         self._watchers: list[Callable[[], None]] = []
 
-    def give_up(self, reason: ToolError) -> bool:
+    def cancel(self, reason: ToolError) -> bool:
         """Stop the call before it commits; return False when it already has, and will return its own result."""
         with self._lock:
-            if self._committing or self._given_up is not None:
+            if self._committing or self._cancelled is not None:
                 return False
-            self._given_up = reason
+            self._cancelled = reason
             watchers = list(self._watchers)
         for watcher in watchers:
             watcher()
         return True
 
     def check(self) -> None:
-        """Raise if the call was given up; long-running work calls this regularly."""
-        if self._given_up is not None:
-            raise self._given_up
+        """Raise if the call was cancelled; long-running work calls this regularly."""
+        if self._cancelled is not None:
+            raise self._cancelled
 
     def commit(self) -> None:
-        """Pass the fence, or raise if the call was given up."""
+        """Pass the fence, or raise if the call was cancelled."""
         with self._lock:
-            if self._given_up is not None:
-                raise self._given_up
+            if self._cancelled is not None:
+                raise self._cancelled
             self._committing = True
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` when the call is given up, immediately if it already is."""
+        """Call `watcher` when the call is cancelled, immediately if it already is."""
         with self._lock:
-            given_up = self._given_up is not None
-            if not given_up:
+            is_cancelled = self._cancelled is not None
+            if not is_cancelled:
                 self._watchers.append(watcher)
-        if given_up:
+        if is_cancelled:
             watcher()
 
 

@@ -117,7 +117,7 @@ class World(Protocol[ActiveT]):
     def approve(self, active: ActiveT, prepared: Prepared, ctx: Context) -> Prepared:
         """Ask a person for approval, and return the call that they approved; raise unless they approve."""
 
-    def blame(self, active: ActiveT, error: BaseException) -> ToolError:
+    def report_exception(self, active: ActiveT, error: BaseException) -> ToolError:
         """Log an unexpected exception, ours or the tool's, and return the error to report."""
 
 
@@ -156,7 +156,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Callable[[], Mapp
     except BaseException as error:  # catches our own bugs, and a tool's sys.exit
         if not has_turn and not isinstance(error, Exception):
             raise  # an interrupt of the thread that submitted the call
-        result = failure(active.call, world.blame(active, error))
+        result = failure(active.call, world.report_exception(active, error))
     active.settle(result)
 
 

@@ -360,7 +360,7 @@ class Runtime:
             self.root,
             sources.skill_places(self.root, self.environ),
             sources.command_places(self.root, self.environ),
-            sources.territory(roots, self.environ),
+            sources.writable_places(roots, self.environ),
             Trust(self.state),
             trusts_everything=trusts_all(self.environ),
             also=[os.path.join(self.state, "state.db"), os.path.join(self.state, "state.db-wal")],
@@ -524,7 +524,7 @@ class Runtime:
 
     def custom(self) -> CustomTools:
         """Return the custom tools, valid, broken and untrusted."""
-        return self._toolbox.found()
+        return self._toolbox.tools_found()
 
     def servers(self) -> Servers | None:
         """Return the MCP servers whose tools are in the catalog; None when there are none, or this hilt is nested."""
@@ -691,12 +691,12 @@ class Runtime:
         active.ran = True
         self._recorder.begin(active)
         ctx = self._context(active)
-        active.is_calm = self.authority.is_calm(active.session)
+        active.is_unrestricted = self.authority.is_unrestricted(active.session)
         return ctx
 
     def hooks(self, active: ActiveCall, ctx: Context) -> pipeline.HooksAround:
         """Return the hooks around a call, and add problems of rules and hooks to its metadata."""
-        if active.is_calm:
+        if active.is_unrestricted:
             return NO_HOOKS
         hooks = self.authority.hooks(ctx)
         notes = [*self.authority.notes(), *hooks.notes]
@@ -706,7 +706,7 @@ class Runtime:
 
     def voters(self, active: ActiveCall, prepared: Prepared) -> Sequence[Voter]:
         """Return the voters on a call."""
-        return self._reading_voters if active.is_calm and only_reads(prepared.tool) else self._voters
+        return self._reading_voters if active.is_unrestricted and only_reads(prepared.tool) else self._voters
 
     def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> Prepared:
         """Ask a person to approve a call; the time they take does not count towards the timeout."""
@@ -718,9 +718,9 @@ class Runtime:
         active.deadline = time.perf_counter() + prepared.tool.timeout
         return prepared._replace(args=args)
 
-    def blame(self, active: ActiveCall, error: BaseException) -> ToolError:
+    def report_exception(self, active: ActiveCall, error: BaseException) -> ToolError:
         """Log an unexpected exception, ours or the tool's, and return the error to report."""
-        return self._recorder.blame(active.prepared, error)
+        return self._recorder.report_exception(active.prepared, error)
 
     # --- contexts -------------------------------------------------------------------------------------------------
 
@@ -821,9 +821,11 @@ class Runtime:
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
         """Return name, description and schema of every tool listed for a model, as the active dialect names them."""
-        from hilt.authority.visibility import shown
+        from hilt.authority.visibility import listed_tools
 
-        return [(tool.name, tool.description, tool.schema) for tool in shown(self.authority, session=self.session)]
+        return [
+            (tool.name, tool.description, tool.schema) for tool in listed_tools(self.authority, session=self.session)
+        ]
 
 
 def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
@@ -835,7 +837,7 @@ def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
                 root, parts = door.locate(touch.target)
             except ToolError:
                 continue  # it will be denied
-            name = root.shown([part for part in parts if part])
+            name = root.display_path([part for part in parts if part])
             if "." in parts or ".." in parts:
                 name = os.path.normpath(name)
             name = name.casefold()

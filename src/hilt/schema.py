@@ -272,7 +272,7 @@ def cost(entry: Schema) -> int:
     return len(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
 
 
-def promised(output: Schema | None) -> Schema | None:
+def structured_schema(output: Schema | None) -> Schema | None:
     """Return the schema of `structured` results, an object as MCP requires; None when some results are plain text."""
     if output is None or output.get(TEXT):
         return None

@@ -129,7 +129,7 @@ def test_a_kill_loses_and_repeats_nothing_in_any_phase(base, model_server, name,
             assert (agent.status, agent.answer) == ("completed", "finished")
         assert agent.ended is not None
         assert agent.status == ("failed" if kind == "call" else "cancelled" if phase.cancels else "completed")
-        assert agent.owner == "" or not runtime.roster().lives(agent.owner)
+        assert agent.owner == "" or not runtime.roster().is_alive(agent.owner)
         server.add(Turn("another"))
         assert runtime.call("agent", prompt="y").text in ("another", "finished")  # the slot is free again
     wait_until(lambda: mark.alive() == [])

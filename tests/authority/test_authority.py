@@ -21,7 +21,7 @@ from hilt.call import Call, Output, Result, Touch
 from hilt.declaration import Tool, Traits, tool
 from hilt.policy.modes import MODES
 from hilt.runtime import Runtime
-from hilt.state.approvals import Approvals, Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, Approvals, UserAnswer
 from hilt.state.session_values import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
@@ -896,7 +896,7 @@ def test_an_answer_to_a_change_covers_only_what_was_shown(world, name, args):
     world.folder.write("a.txt", "old\n")
     world.rules(ask=["*"])
 
-    def asker(asked: Asked) -> UserAnswer:
+    def asker(asked: ApprovalRequest) -> UserAnswer:
         assert "-old" in asked.diff
         world.folder.write("a.txt", "old, and somebody else's work\n")
         return UserAnswer("once")
@@ -974,7 +974,7 @@ def test_a_call_that_waits_for_the_user_blocks_only_its_own_session(world):
     world.rules(allow=["Read"])
     asked, answered = threading.Event(), threading.Event()
 
-    def asker(question: Asked) -> UserAnswer:
+    def asker(question: ApprovalRequest) -> UserAnswer:
         asked.set()
         answered.wait(60)
         return UserAnswer("once")
@@ -1006,9 +1006,9 @@ def test_a_call_that_waits_for_the_user_blocks_only_its_own_session(world):
 def test_always_stores_the_narrowest_rule_for_the_folder_of_the_command(world):
     os.makedirs(world.folder.join("sub"))
     world.rules(allow=["Read"])
-    asked: list[Asked] = []
+    asked: list[ApprovalRequest] = []
 
-    def asker(question: Asked) -> UserAnswer:
+    def asker(question: ApprovalRequest) -> UserAnswer:
         asked.append(question)
         return UserAnswer("always" if len(asked) == 1 else "deny", by="terminal")
 
@@ -1032,9 +1032,9 @@ def test_always_is_not_offered_when_no_grant_can_settle_the_question(world, asks
         hook(world, 'echo \'{"decision": "ask"}\'')
     else:
         world.rules(ask=["Bash" if asks == "a rule" else "Bash(true"])
-    asked: list[Asked] = []
+    asked: list[ApprovalRequest] = []
 
-    def asker(question: Asked) -> UserAnswer:
+    def asker(question: ApprovalRequest) -> UserAnswer:
         asked.append(question)
         return UserAnswer("once")
 
@@ -1315,9 +1315,9 @@ def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
 
 def test_an_answer_to_all_questions_is_given_once_and_recorded_every_time(world):
     world.rules(ask=["*"])
-    asked: list[Asked] = []
+    asked: list[ApprovalRequest] = []
 
-    def asker(question: Asked) -> UserAnswer:
+    def asker(question: ApprovalRequest) -> UserAnswer:
         asked.append(question)
         return UserAnswer("all", by="ann")
 
@@ -1331,9 +1331,9 @@ def test_an_answer_to_all_questions_is_given_once_and_recorded_every_time(world)
 def test_a_prompt_omits_default_arguments_but_an_approval_binds_them(world):
     world.folder.write("a.txt", "old\n")
     world.rules(ask=["*"])
-    asked: list[Asked] = []
+    asked: list[ApprovalRequest] = []
 
-    def asker(question: Asked) -> UserAnswer:
+    def asker(question: ApprovalRequest) -> UserAnswer:
         asked.append(question)
         return UserAnswer("deny", "no")
 
@@ -1350,9 +1350,9 @@ def test_a_prompt_omits_default_arguments_but_an_approval_binds_them(world):
 
 
 def test_always_stores_no_rule_for_registering_a_hook(world):
-    asked: list[Asked] = []
+    asked: list[ApprovalRequest] = []
 
-    def asker(question: Asked) -> UserAnswer:
+    def asker(question: ApprovalRequest) -> UserAnswer:
         asked.append(question)
         return UserAnswer("always")
 

@@ -598,7 +598,7 @@ def test_a_cancelled_call_ends_its_hook(place, on_failure):
     def cancel() -> None:
         while not (place.root / "begun").exists():
             sleep(0.01)
-        place.fence.give_up(ToolError("cancelled", "Enough."))
+        place.fence.cancel(ToolError("cancelled", "Enough."))
 
     thread = threading.Thread(target=cancel)
     thread.start()

@@ -12,7 +12,7 @@ import pytest
 
 from hilt.call import Call
 from hilt.runtime import Runtime
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.cli.prompt import prompt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox
@@ -25,10 +25,10 @@ class Person:
     """Gives the scripted answers, and records the questions."""
 
     def __init__(self, *answers: str) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ApprovalRequest] = []
         self._answers = list(answers)
 
-    def __call__(self, asked: Asked) -> UserAnswer:
+    def __call__(self, asked: ApprovalRequest) -> UserAnswer:
         """Return the next answer."""
         self.asked.append(asked)
         return UserAnswer(self._answers[len(self.asked) - 1], by="terminal")
@@ -144,7 +144,7 @@ def test_a_dangerous_command_that_cannot_be_undone_asks(base):
 
 def test_the_prompt_offers_a_preview_only_where_there_is_one():
     written: list[str] = []
-    asked = Asked("run_shell", {}, "a rule asks", kind="command", command="rm x", risk="dangerous")
+    asked = ApprovalRequest("run_shell", {}, "a rule asks", kind="command", command="rm x", risk="dangerous")
     answers = iter(["p\n", "n\n", "\n"])
 
     denied = prompt(asked, read=lambda: next(answers), write=written.append, width=80, color=False)

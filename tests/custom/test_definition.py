@@ -18,7 +18,7 @@ from hilt.custom.definition import (
     to_tool,
 )
 from hilt.processes.declared_sandbox import DeclaredSandbox
-from hilt.schema import promised
+from hilt.schema import structured_schema
 
 ANSWER = {"type": "object", "properties": {"words": {"type": "integer"}}, "required": ["words"]}
 
@@ -33,7 +33,7 @@ def test_the_output_schema_becomes_that_of_the_tool(form):
     tool = to_tool(definition(format=form), lambda ctx, args: Output())
 
     assert tool.output == ANSWER
-    assert promised(tool.output) == ANSWER
+    assert structured_schema(tool.output) == ANSWER
 
 
 def test_a_script_with_an_output_schema_may_print_something_else():
@@ -41,7 +41,7 @@ def test_a_script_with_an_output_schema_may_print_something_else():
 
     assert tool.output is not None
     assert tool.output["required"] == ["words"]
-    assert promised(tool.output) is None
+    assert structured_schema(tool.output) is None
 
 
 @pytest.mark.parametrize("details", [{}, {"outputSchema": None}])

@@ -284,7 +284,7 @@ def test_a_changed_file_is_no_longer_trusted(desk):
 
     desk.workspace.write(PROJECT + "m.md", markdown("m", body="evil"))
 
-    assert names(discovery.current(look=True)) == []
+    assert names(discovery.current(rescan=True)) == []
     assert names(desk.tools()) == []
 
 
@@ -297,7 +297,7 @@ def test_revoked_trust_applies_at_the_next_scan(desk):
     trust.revoke(path)
     trust.close()
 
-    assert names(discovery.current(look=True)) == []
+    assert names(discovery.current(rescan=True)) == []
 
 
 def test_every_file_of_a_folder_must_be_trusted(desk):
@@ -400,7 +400,7 @@ def test_the_next_scan_sees_added_changed_broken_repaired_and_deleted_tools(desk
     discovery.listen(lambda tools: reported.append(names(tools)))
 
     def scan() -> dict[str, str]:
-        return {name: definition.description for name, definition in discovery.current(look=True).definitions.items()}
+        return {name: definition.description for name, definition in discovery.current(rescan=True).definitions.items()}
 
     assert scan() == {}
     desk.config.write("tools/a.md", markdown("a", "One."))
@@ -427,12 +427,12 @@ def test_a_change_with_the_same_size_and_time_is_seen(desk, monkeypatch, settled
     path = desk.config.write("tools/a.md", markdown("a", "One."))
     discovery = desk.open()
     before = os.stat(path)
-    assert discovery.current(look=True).definitions["a"].description == "One."
+    assert discovery.current(rescan=True).definitions["a"].description == "One."
 
     desk.config.write("tools/a.md", markdown("a", "Two."))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    assert discovery.current(look=True).definitions["a"].description == "Two."
+    assert discovery.current(rescan=True).definitions["a"].description == "Two."
 
 
 def test_the_worker_of_a_file_ends_when_the_file_is_no_longer_a_tool(desk):
@@ -443,10 +443,10 @@ def test_the_worker_of_a_file_ends_when_the_file_is_no_longer_a_tool(desk):
     assert len(desk.workers.pids) == 2
 
     os.unlink(path)
-    discovery.current(look=True)
+    discovery.current(rescan=True)
     assert len(desk.workers.pids) == 1
     os.unlink(other)
-    discovery.current(look=True)
+    discovery.current(rescan=True)
 
     assert desk.workers.pids == []
 
@@ -458,11 +458,11 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
     unchanged = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     monkeypatch.setattr(Candidate, "_facts", lambda self, name: unchanged)
     discovery = desk.open()
-    assert discovery.current(look=True).definitions["a"].description == "One."
+    assert discovery.current(rescan=True).definitions["a"].description == "One."
 
     desk.config.write("tools/a.md", markdown("a", "Two."))
 
-    assert discovery.current(look=True).definitions["a"].description == "Two."
+    assert discovery.current(rescan=True).definitions["a"].description == "Two."
 
 
 def test_folders_are_not_scanned_again_before_the_interval_ends(desk):
@@ -472,7 +472,7 @@ def test_folders_are_not_scanned_again_before_the_interval_ends(desk):
     desk.config.write("tools/a.md", markdown("a"))
 
     assert names(discovery.current()) == []
-    assert names(discovery.current(look=True)) == ["a"]
+    assert names(discovery.current(rescan=True)) == ["a"]
 
 
 def test_a_slow_file_blocks_only_the_first_scan(desk):
@@ -519,7 +519,7 @@ def test_a_file_that_failed_to_load_is_retried_after_a_while(desk, monkeypatch):
 
     installed.append(True)
 
-    assert names(discovery.current(look=True)) == ["a"]
+    assert names(discovery.current(rescan=True)) == ["a"]
 
 
 # --- the cache ------------------------------------------------------------------------------------------------------

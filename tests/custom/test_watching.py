@@ -72,7 +72,7 @@ class Place:
 
     def names(self) -> list[str]:
         """The names of the current tools."""
-        return sorted(self.toolbox.found().definitions)
+        return sorted(self.toolbox.tools_found().definitions)
 
 
 @pytest.fixture(params=["native", "polling"])
@@ -99,11 +99,11 @@ def test_every_change_of_a_tool_is_reported(place):
 
     place.save(path, TOOL.replace("Say hello.", "Say good day."))
     place.wait_for_report()
-    assert place.toolbox.found().definitions["hello"].description == "Say good day."
+    assert place.toolbox.tools_found().definitions["hello"].description == "Say good day."
 
     place.save(path, TOOL.replace("approval: never", "approval: perhaps"))
     place.wait_for_report()
-    assert (place.names(), list(place.toolbox.found().broken)) == ([], ["hello"])
+    assert (place.names(), list(place.toolbox.tools_found().broken)) == ([], ["hello"])
 
     place.save(path, TOOL)
     place.wait_for_report()
@@ -141,7 +141,7 @@ def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
     place.project.mkdir(parents=True)
     path = place.project / "hello.md"
     place.save(path, TOOL)
-    wait_until(lambda: place.toolbox.found().untrusted)
+    wait_until(lambda: place.toolbox.tools_found().untrusted)
     place.save(place.personal / "other.md", TOOL.replace("name: hello", "name: other"))
     place.wait_for_report()
     assert (place.names(), place.quiet()) == (["other"], True)
@@ -292,7 +292,7 @@ def test_only_tool_folders_and_two_parents_are_watched(tmp_path):
     (place.project / "deep/deeper").mkdir(parents=True)
     (place.project / "node_modules/x").mkdir(parents=True)
     (place.root / "src/a/b").mkdir(parents=True)
-    place.toolbox.found()
+    place.toolbox.tools_found()
     discovery = place.toolbox._discovery
     assert discovery is not None
 
@@ -307,7 +307,7 @@ def test_only_tool_folders_and_two_parents_are_watched(tmp_path):
 
 def test_a_watch_without_listeners_can_be_closed(tmp_path):
     place = Place(tmp_path)
-    place.toolbox.found()
+    place.toolbox.tools_found()
     discovery = place.toolbox._discovery
     assert discovery is not None
 

@@ -125,7 +125,7 @@ def test_an_endless_loop_times_out(workers):
 def test_a_cancelled_call_kills_its_worker(workers):
     pid = ask(workers)["pid"]
     fence = Fence()
-    threading.Timer(0.1, fence.give_up, [ToolError("cancelled", "Nobody waits.")]).start()
+    threading.Timer(0.1, fence.cancel, [ToolError("cancelled", "Nobody waits.")]).start()
 
     with pytest.raises(ToolError, match="Nobody waits"):
         ask(workers, "hang", fence=fence)
@@ -137,7 +137,7 @@ def test_cancelling_a_finished_call_does_not_affect_its_worker(workers):
     fence = Fence()
     pid = ask(workers, fence=fence)["pid"]
 
-    fence.give_up(ToolError("cancelled", "Too late."))
+    fence.cancel(ToolError("cancelled", "Too late."))
 
     assert ask(workers)["pid"] == pid
 
@@ -181,7 +181,7 @@ def test_waiting_for_a_worker_ends_when_the_call_is_cancelled(tmp_path):
         thread.start()
         while not workers._busy:
             time.sleep(0.005)
-        threading.Timer(0.1, fence.give_up, [ToolError("cancelled", "Nobody waits.")]).start()
+        threading.Timer(0.1, fence.cancel, [ToolError("cancelled", "Nobody waits.")]).start()
 
         with pytest.raises(ToolError, match="Nobody waits"):
             ask(workers, fence=fence)

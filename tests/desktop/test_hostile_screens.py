@@ -17,7 +17,7 @@ import pytest
 
 from hilt.call import Call, Result
 from hilt.runtime import Runtime
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.testing import environment
 from tests.desktop.x_session import NAMES, Agent, GtkForm, XSession, number_in, place_in
 from tests.marks import wait_until
@@ -274,9 +274,9 @@ def test_nothing_stays_pressed_or_remapped_when_hilt_is_killed(desktop, form, ag
 
 
 def test_actions_ask_each_time_and_screenshots_once_per_session(desktop, form):
-    questions: list[Asked] = []
+    questions: list[ApprovalRequest] = []
 
-    def answer(asked: Asked) -> UserAnswer:
+    def answer(asked: ApprovalRequest) -> UserAnswer:
         questions.append(asked)
         return UserAnswer("once")
 
@@ -309,7 +309,7 @@ def test_an_approval_is_valid_only_for_the_element_that_was_shown(desktop, form)
     os.makedirs(workspace)
     environ = {**environment(workspace), **desktop.own_environment()}
 
-    def answer(asked: Asked) -> UserAnswer:
+    def answer(asked: ApprovalRequest) -> UserAnswer:
         if asked.arguments["action"] == "click":
             values, key = runtime.authority.values(), (runtime.id, "renumbered", "desktop")
             stored = values.get(*key)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hilt.formats.jsonc import NotEditable, parsed, with_member, without_member
+from hilt.formats.jsonc import NotEditable, parse, with_member, without_member
 
 PATH = ("mcpServers", "hilt")
 VALUE = {"command": "/bin/hilt", "args": ["mcp"]}
@@ -163,9 +163,9 @@ def test_only_the_one_member_changes(data, outer, servers, nested, value):
 
     edited = with_member(text, PATH, value)
 
-    assert parsed(edited) == {**document, "mcpServers": {**document.get("mcpServers", {}), "hilt": value}}
+    assert parse(edited) == {**document, "mcpServers": {**document.get("mcpServers", {}), "hilt": value}}
     removed = without_member(edited, PATH)
     others = {key: item for key, item in document.get("mcpServers", {}).items() if key != "hilt"}
-    assert parsed(removed) == {**document, "mcpServers": others}
+    assert parse(removed) == {**document, "mcpServers": others}
     for mark in ("//", "/*"):
         assert removed.count(mark) >= (text.count(mark) if "hilt" not in servers else 0)

@@ -136,7 +136,7 @@ def test_a_rule_that_names_a_link_applies_to_where_it_leads():
     free = [f"{ROOT}/releases/4/a", f"{ROOT}/releases", "/srv/other/a", "/srv/other"]
     assert [path for path in covered if watch.covering(path) is None] == []
     assert [path for path in free if watch.covering(path) is not None] == []
-    assert {"/etc/alias", "/srv/other"} <= watch.starts()
+    assert {"/etc/alias", "/srv/other"} <= watch.literal_prefixes()
 
 
 def test_a_watch_returns_the_literal_paths_of_rules():
@@ -144,7 +144,7 @@ def test_a_watch_returns_the_literal_paths_of_rules():
         deny=["Write(path:locked/**)", "Write(path:a/b/*)", "Write(path:name)", "Write(path:x/*.y)", "Write(path:**/z)"]
     ).deny[1]
 
-    assert watch.named() == {f"{ROOT}/locked", f"{ROOT}/a/b", f"{ROOT}/name"}
+    assert watch.literal_paths() == {f"{ROOT}/locked", f"{ROOT}/a/b", f"{ROOT}/name"}
 
 
 def test_without_path_rules_there_is_no_barrier():

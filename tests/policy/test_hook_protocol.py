@@ -47,7 +47,7 @@ def test_a_file_lists_hooks_with_or_without_the_first_line(text):
 
     assert hook_set.problems == ()
     first, second, third = hook_set.hooks
-    assert first.kept() == {
+    assert first.as_dict() == {
         "event": PRE,
         "match": "Write(path:gen/**)",
         "command": "./guard",
@@ -174,7 +174,7 @@ def test_a_hook_without_a_match_needs_no_names_and_no_subject():
 def test_stored_hooks_of_a_session_load_unchanged(data):
     first = hook_protocol.collect([item for item in data if "\0" not in item["command"]], "session", names)
 
-    again = hook_protocol.collect(json.loads(json.dumps([hook.kept() for hook in first.hooks])), "session", names)
+    again = hook_protocol.collect(json.loads(json.dumps([hook.as_dict() for hook in first.hooks])), "session", names)
 
     assert again == first
 

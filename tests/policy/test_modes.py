@@ -36,7 +36,7 @@ def custom(approval: Approval, *, read_only: bool = False) -> Tool:
 
 
 def verdict(mode: str, tool: Tool, circumstances: Circumstances = NO_RULES) -> str:
-    return mode_vote(modes.named(mode), tool, tool.effects, circumstances).verdict
+    return mode_vote(modes.find_mode(mode), tool, tool.effects, circumstances).verdict
 
 
 READ = Catalog().find("read_file").tool
@@ -226,8 +226,8 @@ def test_read_only_desktop_actions_are_available_in_plan_mode(action):
 
 
 def test_a_mode_has_an_alias():
-    assert modes.named("headless") == "scheduler"
-    assert [modes.named(mode) for mode in MODES] == list(MODES)
+    assert modes.find_mode("headless") == "scheduler"
+    assert [modes.find_mode(mode) for mode in MODES] == list(MODES)
     with pytest.raises(ToolError) as caught:
-        modes.named("Yolo")
+        modes.find_mode("Yolo")
     assert caught.value.code == "invalid_request"

@@ -122,7 +122,7 @@ def test_a_wait_times_out_and_the_job_continues(bench):
 def test_a_wait_ends_at_once_when_the_call_is_cancelled(bench, when):
     job = bench.start("sleep 300")
     fence = Fence()
-    timer = threading.Timer(0 if when == "before" else 0.1, fence.give_up, [ToolError("cancelled", "no more")])
+    timer = threading.Timer(0 if when == "before" else 0.1, fence.cancel, [ToolError("cancelled", "no more")])
     timer.start()
     if when == "before":
         timer.join()

@@ -24,5 +24,5 @@ def test_a_call_that_outlives_the_server_is_not_reported_as_interrupted(runtime,
         ended.wait()
         runtime.close()
 
-        assert CallObserver(runtime.state, store).look() == []
+        assert CallObserver(runtime.state, store).poll() == []
         assert len(store.of_type("call", 0, store.last())) == 1

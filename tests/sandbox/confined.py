@@ -513,7 +513,7 @@ def make_profile(fields: dict[str, Any]) -> Any:
     denied: dict[str, Any] = {
         kind: Denied(tuple(fields[kind])) for kind in ("denies_read", "denies_write") if kind in fields
     }
-    installation = {"kept": tuple(fields.get("kept", ()))}
+    installation = {"read_only": tuple(fields.get("read_only", ()))}
     return Profile(**{**plain_fields, **tuples, "is_sensitive": rules.is_sensitive, **names, **denied, **installation})
 
 

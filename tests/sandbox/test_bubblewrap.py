@@ -592,11 +592,11 @@ def test_a_sensitive_pattern_with_a_slash_still_matches_after_its_folder_is_rena
 
 def test_the_running_installation_is_not_writable(box):
     box.write("ws/.venv/lib/site-packages/x.py", "mine")
-    kept = [str(box.workspace / name) for name in (".venv", "sitecustomize.py")]
+    installation = [str(box.workspace / name) for name in (".venv", "sitecustomize.py")]
 
     done = box.run(
         "echo evil > .venv/lib/site-packages/y.pth; mv .venv v; rm -rf .venv; echo evil > sitecustomize.py; ls",
-        kept=kept,
+        read_only=installation,
     )
 
     files = sorted(str(path.relative_to(box.workspace)) for path in box.workspace.rglob("*") if path.is_file())
@@ -945,7 +945,7 @@ def test_each_step_of_the_profile_is_necessary(box, step):
     (box.workspace / "shut").chmod(0)
     options: dict[str, Any] = {"closed": [str(box.state), str(box.workspace / "closed")]}
     fill(box, {"ws/locked/a": "", "ws/venv/a": ""})
-    options.update(denies_write=[str(box.workspace / "locked")], kept=[str(box.workspace / "venv")])
+    options.update(denies_write=[str(box.workspace / "locked")], read_only=[str(box.workspace / "venv")])
     if step in STEPS_FOR_THE_HOME:
         options.update(roots=[str(box.home)], cwd=box.home)
     if step == "private tmp":

@@ -159,7 +159,7 @@ def watch(tmp_path) -> Iterator[RunningWatch]:
     watches = Watches(str(tmp_path / "running"), Search())
     with watches.hold(profile, Findings(), Guard(absent=[f"{root}/agents.json"])) as opened:
         assert opened.changes()[0] >= 0
-        opened.look()
+        opened.check()
         yield opened
     assert opened.changes()[0] < 0
 
@@ -182,7 +182,7 @@ PLANTS = {
 def test_planted_files_are_disabled_without_a_walk(tmp_path, watch, script):
     for step in script.split("; "):
         subprocess.run(["sh", "-c", step], cwd=tmp_path / "ws", check=True)
-        watch.look_at_changes()
+        watch.check_changes()
 
     assert len(watch.notes()) == 1
     assert list((tmp_path / "ws").rglob("*.disabled-*"))
@@ -191,7 +191,7 @@ def test_planted_files_are_disabled_without_a_walk(tmp_path, watch, script):
 def test_files_planted_by_one_command_are_disabled_without_a_walk(tmp_path, watch):
     subprocess.run(["sh", "-c", PLANTS["a hook"]], cwd=tmp_path / "ws", check=True)
 
-    watch.look_at_changes()
+    watch.check_changes()
 
     assert len(watch.notes()) == 1
 
@@ -199,14 +199,14 @@ def test_files_planted_by_one_command_are_disabled_without_a_walk(tmp_path, watc
 def test_a_file_is_disabled_when_it_has_content(tmp_path, watch):
     git = tmp_path / "ws/sub/.git"
     subprocess.run(["git", "init", "-q", "sub"], cwd=tmp_path / "ws", check=True)
-    watch.look_at_changes()
+    watch.check_changes()
 
     with (git / "commondir").open("w") as commondir:
-        watch.look_at_changes()
+        watch.check_changes()
         assert watch.notes() == ()
         commondir.write("elsewhere")
 
-    watch.look_at_changes()
+    watch.check_changes()
     assert watch.notes()[0].startswith("sub/.git/commondir ")
 
 
@@ -218,6 +218,6 @@ def test_after_lost_events_everything_is_checked(tmp_path, watch):
         (tmp_path / f"ws/{number}").symlink_to("x")
     subprocess.run(["sh", "-c", PLANTS["a setting"]], cwd=tmp_path / "ws", check=True)
 
-    wait_until(lambda: watch.look_at_changes() or watch.notes())
+    wait_until(lambda: watch.check_changes() or watch.notes())
 
     assert "core.fsmonitor" in watch.notes()[0]

@@ -279,7 +279,7 @@ def test_a_large_tree_is_measured_in_slices(tmp_path):
     with in_use.stay(str(tmp_path), 1 << 40) as stay:
         (tmp_path / "more").write_bytes(bytes(MB))
         wait_until(lambda: time.monotonic() > stay.due())
-        assert stay.look() is None
+        assert stay.check() is None
     assert in_use._rooms == {}
 
 

@@ -16,7 +16,7 @@ from hilt.call import Call
 from hilt.runtime import Runtime
 from hilt.sandbox import availability, landlock, ruleset
 from hilt.sandbox.profile import Availability
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.testing import environment
 from tests.sandbox.confined import SECRET
 
@@ -33,7 +33,7 @@ class System:
         self.base = base
         self.workspace, self.home = base / "workspace", base / "home"
         self.answer = "once"  # empty when no user is available
-        self.asked: list[Asked] = []
+        self.asked: list[ApprovalRequest] = []
         for folder in (self.workspace / "sub", self.home / ".ssh", base / "state"):
             folder.mkdir(parents=True)
         (base / "state").chmod(0o700)
@@ -47,7 +47,7 @@ class System:
         with Runtime(str(self.workspace), environ=environment(str(self.base)), flags=flags, asker=asker) as runtime:
             yield runtime
 
-    def ask(self, asked: Asked) -> UserAnswer:
+    def ask(self, asked: ApprovalRequest) -> UserAnswer:
         self.asked.append(asked)
         return UserAnswer(self.answer)
 

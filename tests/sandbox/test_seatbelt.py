@@ -39,7 +39,7 @@ def profile(tmp_path: Path) -> Profile:
         home=str(tmp_path / "home"),
         private=str(tmp_path / "state/private"),
         start_files=START_FILES,
-        kept=(str(tmp_path / "ws/.venv"),),
+        read_only=(str(tmp_path / "ws/.venv"),),
     )
 
 

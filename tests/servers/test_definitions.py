@@ -18,10 +18,10 @@ from hilt.servers.definitions import (
     NAME_MAX,
     TOOLS_MAX,
     TOTAL_BYTES,
+    assign_names,
     clean,
     difference,
     digest,
-    named,
     tool_of,
     usable,
     visible,
@@ -36,7 +36,7 @@ def definition(name: str = "search", **more: Any) -> dict[str, Any]:
 
 
 def tool_from(raw: dict[str, Any], server: Server = SERVER) -> Tool:
-    accepted, _ = named(server.name, [raw], {})
+    accepted, _ = assign_names(server.name, [raw], {})
     return tool_of(server, accepted[0], lambda tool: lambda ctx, args: Output(tool))
 
 
@@ -154,8 +154,8 @@ def test_unknown_fields_of_a_definition_are_dropped():
 
 
 def names(*tools: str) -> dict[str, str]:
-    accepted, _ = named("s", [definition(name) for name in tools], {})
-    return {tool.raw["name"]: tool.shown for tool in accepted}
+    accepted, _ = assign_names("s", [definition(name) for name in tools], {})
+    return {tool.raw["name"]: tool.listed_name for tool in accepted}
 
 
 def test_a_valid_name_is_shown_unchanged():
@@ -165,8 +165,8 @@ def test_a_valid_name_is_shown_unchanged():
 
 
 def test_invalid_characters_are_replaced_and_clashes_are_noted():
-    accepted, notes = named("s", [definition("a.b"), definition("a_b"), definition("a/b")], {})
-    shown_names = {tool.raw["name"]: tool.shown for tool in accepted}
+    accepted, notes = assign_names("s", [definition("a.b"), definition("a_b"), definition("a/b")], {})
+    shown_names = {tool.raw["name"]: tool.listed_name for tool in accepted}
 
     assert shown_names["a_b"] == "mcp__s__a_b"
     assert len(set(shown_names.values())) == 3
@@ -188,11 +188,11 @@ def test_names_are_short_plain_unique_and_independent_of_order(tools, random):
 
 
 def test_a_tool_keeps_its_name_when_a_clashing_one_is_added():
-    before, _ = named("s", [definition("a.b")], {})
-    after, _ = named("s", [definition("a.b"), definition("a_b")], {tool.raw["name"]: tool for tool in before})
+    before, _ = assign_names("s", [definition("a.b")], {})
+    after, _ = assign_names("s", [definition("a.b"), definition("a_b")], {tool.raw["name"]: tool for tool in before})
 
-    shown_names = {tool.raw["name"]: tool.shown for tool in after}
-    assert shown_names["a.b"] == before[0].shown == "mcp__s__a_b"
+    shown_names = {tool.raw["name"]: tool.listed_name for tool in after}
+    assert shown_names["a.b"] == before[0].listed_name == "mcp__s__a_b"
     assert shown_names["a_b"] != shown_names["a.b"]
 
 
@@ -201,7 +201,7 @@ def test_a_tool_keeps_its_name_when_a_clashing_one_is_added():
 
 def test_every_part_of_a_definition_is_compared():
     first = definition(description="a", annotations={"readOnlyHint": True}, title="t", outputSchema=PLAIN)
-    accepted, _ = named("s", [first], {})
+    accepted, _ = assign_names("s", [first], {})
 
     changes: tuple[dict[str, Any], ...] = (
         {"description": "a\u200b"}, {"annotations": {"readOnlyHint": False}}, {"title": "u"}, {"outputSchema": {}},
@@ -213,11 +213,11 @@ def test_every_part_of_a_definition_is_compared():
 
 
 def test_added_and_removed_tools_are_distinguished():
-    accepted, _ = named("s", [definition("a"), definition("b")], {})
+    accepted, _ = assign_names("s", [definition("a"), definition("b")], {})
 
     changes = difference(accepted, [definition("b"), definition("c")])
 
-    assert (changes.changed, changes.new, changes.gone) == ((), ("c",), ("a",))
+    assert (changes.changed, changes.new, changes.removed) == ((), ("c",), ("a",))
 
 
 def test_true_and_one_are_different_values():

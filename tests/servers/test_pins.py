@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hilt.servers.configured import Server
-from hilt.servers.definitions import AcceptedTool, named
+from hilt.servers.definitions import AcceptedTool, assign_names
 from hilt.servers.pins import Pins
 
 SERVER = Server("s", ".mcp.json", "project", "stdio", "0", command="x")
@@ -15,7 +15,7 @@ SERVER = Server("s", ".mcp.json", "project", "stdio", "0", command="x")
 
 def accepted_tools(*names: str) -> list[AcceptedTool]:
     raws: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
-    return named("s", raws, {})[0]
+    return assign_names("s", raws, {})[0]
 
 
 def test_no_definitions_are_accepted_at_first(tmp_path):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from hilt.servers import polling
-from hilt.servers.definitions import named
+from hilt.servers.definitions import assign_names
 from hilt.servers.pins import Pins
 from tests.servers.running import WAIT_SECONDS, Bench
 
@@ -40,7 +40,7 @@ def test_definitions_accepted_elsewhere_are_reported(bench):
         stop = runtime.listen(notified.release)
         (state,) = servers.states()
         new = {"name": "extra", "inputSchema": {"type": "object"}}
-        Pins(bench.state, state.server).accept(named("raw", [new], {})[0])
+        Pins(bench.state, state.server).accept(assign_names("raw", [new], {})[0])
         assert notified.acquire(timeout=WAIT_SECONDS)
         assert servers.names() == ["mcp__raw__extra"]
         stop()

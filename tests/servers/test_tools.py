@@ -239,7 +239,8 @@ def test_a_tool_that_changes_while_the_server_runs_is_rejected_afterwards(bench)
     assert changed.code == "untrusted"
     assert new.error.code == "untrusted"
     assert removed.error.code == "not_found"
-    assert (state.difference.changed, state.difference.new, state.difference.gone) == (("echo",), ("extra",), ("fail",))
+    difference = state.difference
+    assert (difference.changed, difference.new, difference.removed) == (("echo",), ("extra",), ("fail",))
 
 
 def test_a_changed_entry_is_a_different_server(bench):

@@ -18,7 +18,7 @@ def user(tmp_path) -> SkillUser:
 
 def contents(user: SkillUser, **variables: str) -> LibraryContents:
     with user.runtime(**variables) as runtime:
-        return runtime.skills().current(look=True)
+        return runtime.skills().current(rescan=True)
 
 
 def expand(user: SkillUser, name: str, arguments: str = "", **variables: str) -> str:

@@ -23,7 +23,7 @@ def user(tmp_path) -> SkillUser:
 
 def contents(user: SkillUser, **variables: str) -> LibraryContents:
     with user.runtime(**variables) as runtime:
-        return runtime.skills().current(look=True)
+        return runtime.skills().current(rescan=True)
 
 
 def own(user: SkillUser, **variables: str) -> dict[str, str]:
@@ -490,7 +490,7 @@ def test_changes_are_reported_to_listeners(user):
         wait_until(lambda: notified.acquire(blocking=False) and "fix" in runtime.skills().current().commands)
         stop()
 
-        assert "pdf" not in runtime.skills().current(look=True).skills
+        assert "pdf" not in runtime.skills().current(rescan=True).skills
 
 
 def test_a_users_own_skill_may_be_large_and_contain_libraries(user):

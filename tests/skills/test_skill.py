@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hilt.skills import commands
 from hilt.skills.folder_contents import UnusableFile
-from hilt.skills.skill import Skill, mixes_scripts, name_problem, normal, parse
+from hilt.skills.skill import Skill, mixes_scripts, name_problem, normalize, parse
 from tests.formats.test_strict_yaml import TEXTS
 
 
@@ -38,9 +38,9 @@ def test_any_file_is_a_command_or_is_rejected(data):
 
 @given(st.text(max_size=70))
 def test_a_valid_name_is_normalized_and_cannot_be_a_path(name):
-    normalized = normal(name)
+    normalized = normalize(name)
     if name_problem(normalized) is None:
-        assert normal(normalized) == normalized
+        assert normalize(normalized) == normalized
         assert not set(normalized) & set("/\\.\0 \n:")
 
 

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 
 from hilt.errors import ToolError
-from hilt.state.approvals import Approvals, Asked, call_digest
+from hilt.state.approvals import ApprovalRequest, Approvals, call_digest
 
-CALL = Asked("run_shell", {"command": "make"}, "it asks", "command", command="make", rules=("run_shell(/make/)",))
+CALL = ApprovalRequest(
+    "run_shell", {"command": "make"}, "it asks", "command", command="make", rules=("run_shell(/make/)",)
+)
 DIGEST = call_digest("run_shell", {"command": "make"}, {})
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hilt.errors import ToolError
 from hilt.state import approvals as module
-from hilt.state.approvals import Approval, Approvals, Asked, call_digest, refusal
+from hilt.state.approvals import Approval, ApprovalRequest, Approvals, call_digest, refusal
 from hilt.state.db import Database
 from hilt.state.tables import MIGRATIONS
 from tests.databases import connected
@@ -55,7 +55,7 @@ def code(work: Any) -> str:
 
 
 def test_a_question_is_stored_with_everything_that_is_shown(approvals, tmp_path):
-    asked = Asked(
+    asked = ApprovalRequest(
         "edit_file",
         {"path": "a\udcff.py", "n": 1, "deep": [None, {"x": True}]},
         "why",
@@ -396,7 +396,7 @@ def test_a_rule_is_stored_separately_for_each_folder(approvals):
 
 
 def test_an_always_answer_is_stored_for_the_folder_of_the_command(approvals):
-    asked = Asked("run_shell", {}, "why", rules=("run_shell(/make/)",), workspace="/w", folder="/w/sub")
+    asked = ApprovalRequest("run_shell", {}, "why", rules=("run_shell(/make/)",), workspace="/w", folder="/w/sub")
     id = approvals.ask("w", "s", "digest", asked, seconds=60).id
     approvals.answer(id, approved=True, by="me", always=True)
     assert [grant.folder for grant in approvals.grants("w")] == ["/w/sub"]

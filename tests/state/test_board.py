@@ -296,7 +296,7 @@ def test_reading_creates_no_database(tmp_path):
 
 def test_a_cancelled_call_changes_nothing(board):
     fence = Fence()
-    fence.give_up(ToolError("cancelled", "Cancelled."))
+    fence.cancel(ToolError("cancelled", "Cancelled."))
     add(board)
     before = everything(board)
 

@@ -24,14 +24,14 @@ def test_a_call_is_reported_as_interrupted_once_when_the_mark_of_its_process_is_
     start(store, "c1", mark.id)
     start(store, "c2", mark.id)
     observer = CallObserver(str(tmp_path), store)
-    assert observer.look() == []
+    assert observer.poll() == []
 
     store.append(NewEvent("call", {"id": "c1"}, key=end_key("c1")))
     mark.close()
 
-    (event,) = observer.look()
+    (event,) = observer.poll()
     assert (event.fields["id"], event.fields["outcome"]) == ("c2", INTERRUPTED)
-    assert observer.look() == []
+    assert observer.poll() == []
 
 
 def test_a_call_counts_as_running_if_the_mark_of_its_process_cannot_be_opened(tmp_path, store):
@@ -41,11 +41,11 @@ def test_a_call_counts_as_running_if_the_mark_of_its_process_cannot_be_opened(tm
     path.unlink()
     os.symlink(mark.id, path)
 
-    assert CallObserver(str(tmp_path), store).look() == []
+    assert CallObserver(str(tmp_path), store).poll() == []
     mark.close()
 
 
 def test_a_call_without_a_process_counts_as_running(tmp_path, store):
     store.append(NewEvent("call_started", {"id": "c1", "tool": "read_file"}))
 
-    assert CallObserver(str(tmp_path), store).look() == []
+    assert CallObserver(str(tmp_path), store).poll() == []

@@ -197,7 +197,7 @@ def test_a_configuration_directory_that_is_a_file_is_an_error_with_advice(config
 def test_a_cancelled_call_saves_and_forgets_nothing(memory):
     memory.save(GLOBAL, "key", "old", commit=nothing)
     fence = Fence()
-    fence.give_up(ToolError("cancelled", "the caller disconnected"))
+    fence.cancel(ToolError("cancelled", "the caller disconnected"))
 
     with pytest.raises(ToolError, match="disconnected"):
         memory.save(GLOBAL, "key", "new", commit=fence.commit)

@@ -63,7 +63,7 @@ def test_simultaneous_changes_are_all_kept(tmp_path):
 
 def test_a_cancelled_call_changes_nothing(lists):
     fence = Fence()
-    fence.give_up(ToolError("cancelled", "Cancelled."))
+    fence.cancel(ToolError("cancelled", "Cancelled."))
     put(lists, "s", A)
 
     with pytest.raises(ToolError):

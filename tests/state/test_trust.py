@@ -48,7 +48,7 @@ def test_trusting_new_content_replaces_the_old(trust, path):
 
     assert not trust.is_trusted("rules", path, sha256(b"one"))
     assert trust.is_trusted("rules", path, sha256(b"two"))
-    assert trust.kept(path) == b"two"
+    assert trust.trusted_content(path) == b"two"
     assert [(item.kind, item.path, item.hash) for item in trust.list()] == [
         ("rules", os.path.realpath(path), sha256(b"two"))
     ]
@@ -71,7 +71,7 @@ def test_trust_can_be_revoked(trust, path):
 
     assert (trust.revoke(path), trust.revoke(path)) == (True, False)
     assert not trust.is_trusted("rules", path, sha256(b"x"))
-    assert (trust.kept(path), trust.list()) == (None, [])
+    assert (trust.trusted_content(path), trust.list()) == (None, [])
 
 
 def test_a_path_need_not_be_valid_utf8(trust, tmp_path):
@@ -85,7 +85,7 @@ def test_a_path_need_not_be_valid_utf8(trust, tmp_path):
 
 def test_reading_creates_no_database(trust, path, tmp_path):
     assert not trust.is_trusted("rules", path, sha256(b""))
-    assert (trust.kept(path), trust.list(), trust.revoke(path)) == (None, [], False)
+    assert (trust.trusted_content(path), trust.list(), trust.revoke(path)) == (None, [], False)
     assert not os.path.exists(tmp_path / "state")
 
 

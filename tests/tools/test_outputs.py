@@ -12,7 +12,7 @@ import pytest
 from hilt.formats.digests import sha256
 from hilt.policy.hook_protocol import PRE
 from hilt.runtime import Runtime
-from hilt.schema import promised, structured
+from hilt.schema import structured, structured_schema
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox
 from tests.tools.person import approved
@@ -164,7 +164,7 @@ def test_every_tool_with_an_output_schema_is_covered(runtime):
 @pytest.mark.parametrize("name", CALLS)
 def test_results_match_the_output_schema(bench, name):
     output = bench.output(name)
-    output_schema = promised(output)
+    output_schema = structured_schema(output)
     results = bench.results(name)
 
     data = [result.data for result in results if result.data is not None]

@@ -488,7 +488,7 @@ def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, w
     assert text.startswith("[No matches so far. There may be more")
     assert data["total_is_minimum"]
     assert data["truncated"]
-    assert not children("standin")
+    assert not children("fallback")
 
 
 def children(word: str) -> list[str]:
@@ -519,12 +519,12 @@ def test_a_cancelled_search_ends_its_process(runtime, workspace, base):
 
     with without_ripgrep(base):
         running = runtime.submit(Call("search_files", {"pattern": "(a+)+$"}), done)
-        while not children("standin"):
+        while not children("fallback"):
             assert not answered.is_set()
             time.sleep(0.01)
         running.cancel()
         assert answered.wait(30)
-        while children("standin"):
+        while children("fallback"):
             time.sleep(0.01)
 
     assert results[0].error.code == "cancelled"

@@ -278,7 +278,7 @@ def test_a_cancelled_call_disconnects_from_a_silent_server(reach, authority, sec
     with serving(silent, authority.server("127.0.0.1") if secure else None) as site:
         web = reach(site.place, authority=authority.file)
         cancelling = threading.Thread(
-            target=lambda: (requested.wait(20), web.fence.give_up(ToolError("cancelled", "given up")))
+            target=lambda: (requested.wait(20), web.fence.cancel(ToolError("cancelled", "given up")))
         )
         cancelling.start()
         error = failure(web.fetch, site.url())

@@ -24,7 +24,7 @@ from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 
 Arguments = dict[str, Any] | str  # a string if it is not a JSON object
 
@@ -160,7 +160,7 @@ class CallAttendant:
         self.can_ask = asks_person
         self.has_questions = False
 
-    def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
+    def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
         """Report the question, and return the user's answer; None leaves it to the runtime's approver."""
         self._emit(ApprovalAsked(self._call.id, self._call.tool))
         return None if self._person is None else self._person.approve(asked, digest)

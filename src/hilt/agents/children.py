@@ -249,7 +249,7 @@ class AgentHost:
             self._end_below(agent.id)
         try:
             if outcome.status == "completed":
-                note = self.take_over(agent, client)
+                note = self.apply_worktree(agent, client)
             else:
                 note = self.worktrees.keep(agent, f"The agent ended as {outcome.status}.")
         except ToolError as error:
@@ -263,7 +263,7 @@ class AgentHost:
         self._end_runs(self.store.cancel(id, itself=False))
         self.runtime.end_session(id)
 
-    def take_over(self, agent: AgentRecord, client: Attendant | None) -> str:
+    def apply_worktree(self, agent: AgentRecord, client: Attendant | None) -> str:
         """Apply the changes in an agent's worktree to the folder of its parent; return what happened."""
         with self.worktrees.in_folder(agent.parent, self.runtime.settings) as target:
             return self.worktrees.apply_changes(agent, target, client)
@@ -400,7 +400,7 @@ class AgentHost:
 
     def _is_ending(self, id: str) -> bool:
         agent = self.store.get(id)
-        return agent is not None and agent.owner != "" and self.store.lives(agent.owner)
+        return agent is not None and agent.owner != "" and self.store.is_alive(agent.owner)
 
     def progress(self, id: str) -> str:
         """Return the calls that an agent has made, one line each, the newest last."""

@@ -67,7 +67,7 @@ from hilt.agents.steps import Settle, Steps, run_calls
 from hilt.agents.transcripts import Record, Transcript, current
 from hilt.authority.authority import MODE
 from hilt.authority.principal import Values
-from hilt.authority.visibility import Shown, shown
+from hilt.authority.visibility import ListedTool, listed_tools
 from hilt.call import AGENT, Json, Result
 from hilt.declaration import Tool
 from hilt.errors import ToolError
@@ -150,7 +150,7 @@ class Conversation:
         )
         self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
-        self._offered: list[Shown] | None = None
+        self._offered: list[ListedTool] | None = None
         self._schema_tokens = 0  # of all offered tools, estimated
         self._focus: str | None = None  # of a compaction planned by the tool
         self._unapproved = False
@@ -470,10 +470,10 @@ class Conversation:
     def _forget_tools(self) -> None:
         self._offered = None
 
-    async def _list_tools(self) -> list[Shown]:
+    async def _list_tools(self) -> list[ListedTool]:
         if self._offered is None:
             self._offered = await self._offload(
-                lambda: shown(self.runtime.authority, session=self.session, client_asks=self._asks_person)
+                lambda: listed_tools(self.runtime.authority, session=self.session, client_asks=self._asks_person)
             )
             self._tools = {tool.name: tool.tool for tool in self._offered}
             characters = sum(len(str(tool.schema)) + len(tool.description) for tool in self._offered)
@@ -631,7 +631,7 @@ class Conversation:
             if self._stop is not None or self._loop is None:
                 return
             self._stop = reason
-        self._fence.give_up(ToolError("cancelled", "The turn was interrupted."))
+        self._fence.cancel(ToolError("cancelled", "The turn was interrupted."))
         self._calls.stop()
         self._loop.call_soon_threadsafe(self._cancel_task)
 

@@ -17,12 +17,12 @@ from hilt.formats.digests import sha256
 from hilt.formats.front_matter import BadFrontMatter
 from hilt.formats.invisible import visible
 from hilt.places import command, config_dir, utf8_path
-from hilt.policy.modes import named
+from hilt.policy.modes import find_mode
 from hilt.runtime import Runtime
-from hilt.skills.folder_contents import UnusableFile, matching_files, opened
+from hilt.skills.folder_contents import UnusableFile, matching_files, open_folder
 from hilt.skills.library import unknown
-from hilt.skills.skill import mixes_scripts, normal, one_line
-from hilt.skills.sources import LibraryPlace, Origin, territory
+from hilt.skills.skill import mixes_scripts, normalize, one_line
+from hilt.skills.sources import LibraryPlace, Origin, writable_places
 from hilt.state.trust import AGENT_FOLDERS, MAX_BYTES, Trust, trusts_all
 
 DEFAULT = "general"
@@ -63,7 +63,7 @@ class AgentDefinitions(NamedTuple):
 
     def find(self, name: str) -> AgentDefinition:
         """Return a definition; raise if there is none that may be used."""
-        key = normal(name)
+        key = normalize(name)
         if key in self.known:
             return self.known[key]
         if key in self.untrusted:
@@ -87,7 +87,7 @@ def read_definitions(runtime: Runtime) -> AgentDefinitions:
     """Return the definitions of the project, the user and hilt; the first of a name counts."""
     definitions = AgentDefinitions({}, {}, {})
     roots = [runtime.root, *(os.path.expanduser(path) for path in runtime.settings["workspace.roots"])]
-    reach = territory(roots, runtime.environ)
+    reach = writable_places(roots, runtime.environ)
     trust = Trust(runtime.state, everything=trusts_all(runtime.environ))
     try:
         for place in _places(runtime.root, runtime.environ):
@@ -129,7 +129,7 @@ def _places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
 def _files(place: LibraryPlace, root: str, problems: dict[str, str]) -> Iterator[tuple[str, bytes]]:
     is_project = place.source == "project"
     try:
-        with opened(place.path, root if is_project else None) as handle:
+        with open_folder(place.path, root if is_project else None) as handle:
             for name, data in matching_files(handle, _is_definition, follow=not is_project):
                 path = os.path.join(place.path, name)
                 if isinstance(data, UnusableFile):
@@ -147,13 +147,13 @@ def _is_definition(relative: str) -> bool:
 
 
 def _file_name(path: str) -> str:
-    return normal(os.path.basename(path)[: -len(".md")])
+    return normalize(os.path.basename(path)[: -len(".md")])
 
 
 def parse(data: bytes, source: Origin, path: str) -> AgentDefinition:
     """Return the definition in a file; raise UnusableFile if it is invalid."""
     fields, body = _fields(data)
-    name = normal(str(fields.get("name") or _file_name(path)))
+    name = normalize(str(fields.get("name") or _file_name(path)))
     if not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS or mixes_scripts(name):
         raise UnusableFile(f"Its name must have 1 to {NAME_CHARACTERS} letters, digits, -, _ and dots, of one script.")
     is_planning = fields.get("permissionmode") == "plan"  # as Claude Code names it
@@ -204,7 +204,7 @@ def _mode(value: Any) -> str:
     if value is None:
         return ""
     try:
-        return named(str(value))
+        return find_mode(str(value))
     except ToolError as error:
         raise UnusableFile(f"{error.message} {error.suggestion}") from None
 

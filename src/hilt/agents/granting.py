@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hilt.agents.definitions import AgentDefinition
 from hilt.authority.authority import Authority
-from hilt.policy.modes import named, narrowest
+from hilt.policy.modes import find_mode, narrowest
 
 
 def granted_tools(
@@ -36,4 +36,4 @@ def granted_tools(
 def granted_mode(authority: Authority, definition: AgentDefinition, parent: str) -> str:
     """Return the mode of an agent: that of its parent, or a narrower one that its definition names."""
     mode = authority.mode(parent)
-    return narrowest(mode, named(definition.mode)) if definition.mode else mode
+    return narrowest(mode, find_mode(definition.mode)) if definition.mode else mode

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hilt.agents.marks import Marks
 from hilt.authority.rulebook import upward
-from hilt.authority.visibility import Shown
+from hilt.authority.visibility import ListedTool
 from hilt.errors import ToolError
 from hilt.runtime import Runtime, trusts_file
 from hilt.skills.skill import Skill
@@ -52,7 +52,7 @@ class ProjectPrompt(NamedTuple):
 
 
 def system_prompt(
-    runtime: Runtime, marks: Marks, project: ProjectPrompt, tools: Iterable[Shown], role: str = ""
+    runtime: Runtime, marks: Marks, project: ProjectPrompt, tools: Iterable[ListedTool], role: str = ""
 ) -> str:
     """Return the system prompt of a session as it is now; skills are listed if a tool can load them.
 

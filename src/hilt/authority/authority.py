@@ -195,14 +195,14 @@ class Authority:
 
     def mode(self, session: str) -> Mode:
         """Return the mode of a session: its own, else the one from the settings."""
-        from hilt.policy.modes import named, narrowest
+        from hilt.policy.modes import find_mode, narrowest
 
         own = self.stored_values(session).get(MODE)
-        mode = named(own if isinstance(own, str) else self.settings["mode"])
+        mode = find_mode(own if isinstance(own, str) else self.settings["mode"])
         agent = self.agent(session)
         if agent is None:
             return mode
-        limit = narrowest(named(agent.profile.mode), self.mode(agent.parent))
+        limit = narrowest(find_mode(agent.profile.mode), self.mode(agent.parent))
         return narrowest(mode, limit) if isinstance(own, str) else limit
 
     def agent(self, session: str) -> AgentRecord | None:
@@ -270,7 +270,7 @@ class Authority:
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
-    def is_calm(self, session: str) -> bool:
+    def is_unrestricted(self, session: str) -> bool:
         """Whether nothing restricts a session: no rules, no hooks, normal mode. Every call begins with this."""
         with self._lock:
             # a new rule applies to the next call, not after a second

@@ -22,12 +22,12 @@ from hilt.pipeline import Prepared
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.commands.risk import Risk
-    from hilt.state.approvals import Approval, Approvals, Asked, UserAnswer
+    from hilt.state.approvals import Approval, ApprovalRequest, Approvals, UserAnswer
 
 DIFF_CHARACTERS = 50_000  # of the diff shown to the user
 
 
-Asker = Callable[["Asked"], "UserAnswer"]  # asks the user at this process
+Asker = Callable[["ApprovalRequest"], "UserAnswer"]  # asks the user at this process
 
 
 class Sight(NamedTuple):
@@ -63,7 +63,7 @@ class Consent:
 
     def obtain(
         self,
-        asked: Asked,
+        asked: ApprovalRequest,
         args: Mapping[str, Json],
         ctx: Context,
         call: Call,
@@ -84,7 +84,7 @@ class Consent:
         if call.approval is not None:
             approval: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
         else:
-            approval = approvals.use_given(workspace, ctx.session, digest)
+            approval = approvals.consume_approval(workspace, ctx.session, digest)
         if approval is not None:
             return approval.answered_by or "approval"
         answer = self._answered(asked, digest, ctx)
@@ -109,7 +109,7 @@ class Consent:
         attendant = ctx.attendant
         return (attendant is not None and attendant.can_ask) or self._approvals().attended(self._place.id)
 
-    def _answered(self, asked: Asked, digest: str, ctx: Context) -> UserAnswer | None:
+    def _answered(self, asked: ApprovalRequest, digest: str, ctx: Context) -> UserAnswer | None:
         from hilt.state.approvals import UserAnswer
 
         automatic = self._settings["approve"]
@@ -120,7 +120,7 @@ class Consent:
         answer = None if ctx.attendant is None else ctx.attendant.approve(asked, digest)
         return self._ask_here(self._asker, asked, digest, ctx) if answer is None and self._asker is not None else answer
 
-    def _ask_here(self, asker: Asker, asked: Asked, digest: str, ctx: Context) -> UserAnswer:
+    def _ask_here(self, asker: Asker, asked: ApprovalRequest, digest: str, ctx: Context) -> UserAnswer:
         """Ask the user at this process; an open console may answer first."""
         approvals, workspace = self._approvals(), self._place.id
         ask_until = getattr(asker, "ask_until", None)  # of prompts that can be interrupted
@@ -137,10 +137,10 @@ class Consent:
             approvals.use(pending.id, workspace, ctx.session, digest)
         return answer
 
-    def _settle(self, asked: Asked, answer: UserAnswer) -> str:
+    def _settle(self, asked: ApprovalRequest, answer: UserAnswer) -> str:
         by = answer.by or "terminal"
         if answer.kind == "preview":
-            raise PreviewWanted(answer.made)
+            raise PreviewWanted(answer.preview_id)
         if answer.kind == "deny":
             why = f": {answer.reason}" if answer.reason else "; no reason was given."
             raise ToolError("USER_REJECTION", f"The user denied this call of {asked.tool}{why}")
@@ -151,7 +151,7 @@ class Consent:
             self._approves_all = by
         return by
 
-    def _wait(self, asked: Asked, ctx: Context, digest: str) -> str:
+    def _wait(self, asked: ApprovalRequest, ctx: Context, digest: str) -> str:
         """Ask through the database, and wait while a user is available to answer."""
         from hilt.state.approvals import refusal
 
@@ -177,11 +177,13 @@ class Consent:
 
 def question(
     place: RuntimePaths, tool: str, args: Mapping[str, Json], reason: str, session: str, **facts: Any
-) -> Asked:
+) -> ApprovalRequest:
     """Return the question to the user."""
-    from hilt.state.approvals import Asked
+    from hilt.state.approvals import ApprovalRequest
 
-    return Asked(tool=tool, arguments=dict(args), reason=reason, workspace=place.root, session=session, **facts)
+    return ApprovalRequest(
+        tool=tool, arguments=dict(args), reason=reason, workspace=place.root, session=session, **facts
+    )
 
 
 def explicit_arguments(prepared: Prepared) -> dict[str, Json]:

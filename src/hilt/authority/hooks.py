@@ -105,7 +105,7 @@ class Hooks:
         except rules.BadHook as error:
             raise ToolError("invalid_args", _sentence(error.message), suggestion=_HELP) from None
         commit()
-        stored = self._change(lambda value: _with_hook(value, hook.kept()))
+        stored = self._change(lambda value: _with_hook(value, hook.as_dict()))
         return hook._replace(number=sum(item["event"] == hook.event for item in stored) - 1)
 
     def remove(self, event: str, number: int, commit: Callable[[], None]) -> dict[str, Json]:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.state.approvals import POLL_SECONDS, Approval, Approvals, Asked, UserAnswer
+from hilt.state.approvals import POLL_SECONDS, Approval, ApprovalRequest, Approvals, UserAnswer
 from hilt.state.questions import Questions, QuestionSet
 
 # ask the user at this process until a descriptor becomes readable, which contains who has answered elsewhere
-AskUntil = Callable[[Asked, int], UserAnswer]
+AskUntil = Callable[[ApprovalRequest, int], UserAnswer]
 QuestionUntil = Callable[[Sequence[Any], int], dict[str, Any]]
 
 NOTE_SECONDS = 1.0  # for a prompt to report who has answered

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAMES_CHARACTERS = 1000  # of the tool names in the description of tool search
 
 
-class Shown(NamedTuple):
+class ListedTool(NamedTuple):
     """A tool as the model sees it, and the tool behind it."""
 
     name: str
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
     tool: Tool
 
 
-def shown(
+def listed_tools(
     authority: Authority,
     *,
     session: str,
@@ -42,7 +42,7 @@ def shown(
     search: bool = False,
     lean: bool = False,
     client_asks: bool = True,
-) -> list[Shown]:
+) -> list[ListedTool]:
     """Return the tools listed for a session, always in the same order; `lean` omits the descriptions of parameters.
 
     `only` restricts the list to these tools, by any of their names. With `search`, only the two tools that find and
@@ -70,7 +70,7 @@ def visible(
     only: Collection[str] = (),
     search: bool = False,
     lean: bool = False,
-) -> list[Shown]:
+) -> list[ListedTool]:
     """Like `shown`, from its parts: `hidden` returns why a tool is hidden."""
     requested = {catalog.find(name, chosen).tool.name for name in only}  # raises for an unknown name
     present = {tool.name: tool for tool in catalog.tools() if not hidden(tool)}
@@ -88,7 +88,7 @@ def visible(
     return [finder if finder.tool.traits.forwards else _with_names(finder, listed) for finder in finders]
 
 
-def _with_names(finder: Shown, tools: Sequence[Shown]) -> Shown:
+def _with_names(finder: ListedTool, tools: Sequence[ListedTool]) -> ListedTool:
     """Return the search tool with the names of the other tools in its description, as many as fit."""
     room, names = NAMES_CHARACTERS, list[str]()
     for tool in tools:
@@ -102,16 +102,16 @@ def _with_names(finder: Shown, tools: Sequence[Shown]) -> Shown:
     return finder._replace(description=f"{finder.description}\n\nAvailable tools: {', '.join(names)}.")
 
 
-def _shown(tool: Tool, entry: DialectEntry | None, *, lean: bool) -> Shown:
+def _shown(tool: Tool, entry: DialectEntry | None, *, lean: bool) -> ListedTool:
     named = tool if entry is None else entry
     schema = tool.parameters if entry is None else schemas.public(entry.schema)
-    output = schemas.promised(tool.output) if entry is None else None  # a dialect has its own result shapes
+    output = schemas.structured_schema(tool.output) if entry is None else None  # a dialect has its own result shapes
     if lean:
         schema, output = schemas.lean(schema), output and schemas.lean(output)
-    return Shown(named.name, tool.title, named.description, schema, output, tool.effects, tool)
+    return ListedTool(named.name, tool.title, named.description, schema, output, tool.effects, tool)
 
 
-def definition(entry: Shown) -> dict[str, Any]:
+def definition(entry: ListedTool) -> dict[str, Any]:
     """Return the definition of a tool for a model; the output schema is for programs only."""
     return {"name": entry.name, "description": entry.description, "inputSchema": entry.schema}
 

@@ -81,22 +81,22 @@ def _value(stdout: str) -> tuple[Any, bool]:
 
     With other output, the last object that fills a line counts, else the last that starts on a new line.
     """
-    value = parsed(stdout)
+    value = parse(stdout)
     if value is not NO_VALUE:
         return value, False
     lines = stdout.split("\n")
     for line in reversed(lines):
-        if line.startswith("{") and isinstance(value := parsed(line), dict):
+        if line.startswith("{") and isinstance(value := parse(line), dict):
             return value, True
     starts = [number for number, line in enumerate(lines) if line.startswith("{")]
     for number in reversed(starts[-_BLOCKS_TRIED:]):
         end = next((end for end in range(number, len(lines)) if lines[end].rstrip() == "}"), number)
-        if isinstance(value := parsed("\n".join(lines[number : end + 1])), dict):
+        if isinstance(value := parse("\n".join(lines[number : end + 1])), dict):
             return value, True
     return NO_VALUE, False
 
 
-def parsed(text: str) -> Any:
+def parse(text: str) -> Any:
     """Return the JSON value of a text; NO_VALUE if it is invalid."""
     try:
         value = json.loads(text, parse_constant=_number, parse_float=_number)

@@ -142,13 +142,13 @@ class Discovery:
         """Call `listener` after every scan whose tools or broken files differ from those of the last."""
         self._listeners.append(listener)
 
-    def current(self, *, look: bool = False) -> CustomTools:
-        """Return the current tools; rescan the folders if the last scan is too old or `look` is set."""
+    def current(self, *, rescan: bool = False) -> CustomTools:
+        """Return the current tools; rescan the folders if the last scan is too old or `rescan` is set."""
         # while another thread scans, the last result is good enough
-        if not self._lock.acquire(blocking=look or self._scanned_at < 0):
+        if not self._lock.acquire(blocking=rescan or self._scanned_at < 0):
             return self._tools
         try:
-            if not look and time.monotonic() - self._scanned_at < self._every:
+            if not rescan and time.monotonic() - self._scanned_at < self._every:
                 return self._tools
             before, self._tools = self._tools, self._scan()
             self._scanned_at = time.monotonic()

@@ -80,7 +80,7 @@ class Toolbox:
             watch = self._watch
         return watch.add(callback)
 
-    def found(self) -> CustomTools:
+    def tools_found(self) -> CustomTools:
         """Return the current tools, including the broken and the untrusted ones."""
         current = self._open().current()
         default = self._default()
@@ -105,20 +105,20 @@ class Toolbox:
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of this name, or None; raise the reason if it is broken or not trusted."""
-        definition = self.found().find(name)
+        definition = self.tools_found().find(name)
         return None if definition is None else self._tool(definition)
 
     def names(self) -> list[str]:
         """Return the names of all custom tools."""
-        return list(self.found().definitions)
+        return list(self.tools_found().definitions)
 
     def untrusted(self) -> list[str]:
         """Return the files that are not loaded because the user has not trusted them."""
-        return [tool.path for tool in self.found().untrusted]
+        return [tool.path for tool in self.tools_found().untrusted]
 
     def tools(self) -> list[Tool]:
         """Return all custom tools, sorted by name."""
-        return [self._tool(definition) for _, definition in sorted(self.found().definitions.items())]
+        return [self._tool(definition) for _, definition in sorted(self.tools_found().definitions.items())]
 
     def _tool(self, definition: Definition) -> Tool:
         from hilt.custom.definition import to_tool

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from hilt.custom.answers import parsed
+from hilt.custom.answers import parse
 from hilt.custom.workers import Confine, Recipe, Workers
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -73,7 +73,7 @@ def ask(
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:
-    value = parsed(line.decode("utf-8", "replace")) if line.lstrip().startswith(b"{") else None
+    value = parse(line.decode("utf-8", "replace")) if line.lstrip().startswith(b"{") else None
     return value if isinstance(value, dict) else None
 
 

@@ -52,8 +52,8 @@ class Scanner(Protocol):
     def listen(self, listener: Callable[[Any], None]) -> None:
         """Call `listener` after every scan that found different contents."""
 
-    def current(self, *, look: bool = False) -> object:
-        """Scan; at once if `look` is set."""
+    def current(self, *, rescan: bool = False) -> object:
+        """Scan; at once if `rescan` is set."""
 
 
 class FolderWatch:
@@ -71,7 +71,7 @@ class FolderWatch:
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every later change; return a function that removes it."""
-        self._discovery.current(look=True)
+        self._discovery.current(rescan=True)
         with self._lock:
             self._callbacks.append(callback)
             if self._thread is None:
@@ -105,7 +105,7 @@ class FolderWatch:
     def _run(self, stop: threading.Event) -> None:
         for _ in self._scan_times(stop):
             with suppress(OSError, ToolError):  # the next scan tries again
-                self._discovery.current(look=True)
+                self._discovery.current(rescan=True)
             self._notify()
 
     def _notify(self) -> None:

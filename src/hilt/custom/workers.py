@@ -115,7 +115,7 @@ class Workers:
                     answered = answer(reply["ask"])
                     deadline += monotonic() - started
                     reply = worker.exchange({"answer": answered}, deadline, fence, on_noise)
-                worker.look()
+                worker.check()
             except BaseException:
                 worker.close()
                 raise
@@ -251,7 +251,7 @@ class _Worker:
     def __init__(self, recipe: Recipe, program: PipedProgram) -> None:
         self.recipe = recipe
         self.child = program.child
-        self.look = program.look
+        self.check = program.check
         self.last_used = monotonic()
         self.greeting: dict[str, Any] = {}
         self.close = program.close  # kills the process and everything it started

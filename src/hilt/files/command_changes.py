@@ -17,7 +17,7 @@ from typing import NamedTuple
 from hilt.errors import ToolError
 from hilt.files import collecting
 from hilt.files.door import plain_error
-from hilt.files.editing import ShownChange, shown_bytes
+from hilt.files.editing import FileDiff, diff_of_bytes
 from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
 from hilt.sandbox.handles import open_folder, remove_tree
@@ -40,18 +40,18 @@ class CommandChange(NamedTuple):
     id: str
     files: int
     conflicts: tuple[str, ...] = ()
-    shown: tuple[ShownChange, ...] = ()
+    diffs: tuple[FileDiff, ...] = ()
     omitted: int = 0
 
     @property
-    def counted(self) -> str:
+    def files_text(self) -> str:
         """The number of files as text."""
         return f"{self.files} file{'s' * (self.files != 1)}"
 
     @property
     def summary(self) -> str:
         """How many files changed, and how to revert that."""
-        return f"{self.counted} changed; undo restore {self.id} reverts it"
+        return f"{self.files_text} changed; undo restore {self.id} reverts it"
 
     @property
     def facts(self) -> dict[str, object]:
@@ -111,7 +111,7 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
     return change
 
 
-def preview_diffs(workspace: Workspace, change: RecordedChange) -> tuple[ShownChange, ...]:
+def preview_diffs(workspace: Workspace, change: RecordedChange) -> tuple[FileDiff, ...]:
     """Return the diffs that applying a preview would make."""
     return _diffs(workspace, change, change.steps, is_applied=False)[0]
 
@@ -182,7 +182,7 @@ def restorable(workspace: Workspace, change: RecordedChange) -> tuple[list[Layer
 
 def restore_diffs(
     workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep]
-) -> tuple[tuple[ShownChange, ...], int]:
+) -> tuple[tuple[FileDiff, ...], int]:
     """Return the diffs that a restore would make, and the number of files without one."""
     return _diffs(workspace, change, steps, is_applied=False)
 
@@ -340,7 +340,7 @@ def _is_hidden(workspace: Workspace, path: str) -> bool:
 def shown_path(workspace: Workspace, step: LayerStep) -> str:
     """Return the path of a step as callers see it; that of a folder ends with a slash."""
     root = next((root for root in workspace.door.roots if root.real == step.root), None)
-    path = step.full_path if root is None else root.shown(step.path.split("/") if step.path else ())
+    path = step.full_path if root is None else root.display_path(step.path.split("/") if step.path else ())
     return path + "/" if any(stat.S_ISDIR(version.mode) for version in (step.before, step.after)) else path
 
 
@@ -364,7 +364,7 @@ class _ReadCounts:
 
 def _diffs(
     workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep], *, is_applied: bool
-) -> tuple[tuple[ShownChange, ...], int]:
+) -> tuple[tuple[FileDiff, ...], int]:
     """Return the diffs between workspace and layer: from the layer if the steps are applied, else to it."""
     counts = _ReadCounts()
     diffs = []
@@ -382,7 +382,7 @@ def _diffs(
             full = f"{path}/{inner}" if inner else path
             old, new = before.get(inner), after.get(inner)
             if old != new and not _is_hidden(workspace, full):
-                diffs.append(shown_bytes(full, old, new))
+                diffs.append(diff_of_bytes(full, old, new))
     return tuple(diffs), counts.omitted
 
 

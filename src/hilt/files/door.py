@@ -76,7 +76,7 @@ class Root:
         """Whether this is a folder that tools can neither read nor write, whatever its name."""
         return bool(self._closed) and tuple(map(fold, parts)) in self._closed
 
-    def is_kept(self, parts: Sequence[str]) -> bool:
+    def is_read_only(self, parts: Sequence[str]) -> bool:
         """Whether this is a folder that tools can only read, whatever its name."""
         return bool(self._kept) and tuple(map(fold, parts)) in self._kept
 
@@ -105,7 +105,7 @@ class Root:
         """Return the absolute path of a path in this root."""
         return os.path.join(self.real, *parts)
 
-    def shown(self, parts: Sequence[str]) -> str:
+    def display_path(self, parts: Sequence[str]) -> str:
         """Return a path in this root as callers see it."""
         inner = "/".join(parts)
         if self.label is None:
@@ -126,7 +126,7 @@ class Place(NamedTuple):
     @property
     def path(self) -> str:
         """The path as callers see it."""
-        return self.root.shown(self.parts)
+        return self.root.display_path(self.parts)
 
 
 class Door:
@@ -213,12 +213,12 @@ class Door:
         """Check the last name of a path whose other names were already checked; raise if it is denied."""
         self.rules.check(parts, write=write)
         if root.is_closed(parts):
-            path = root.shown(parts)
+            path = root.display_path(parts)
             raise ToolError("sensitive_path", f"{path} contains hilt's state; tools cannot access it.", path=path)
         if not write:
             return
-        path = root.shown(parts)
-        if root.is_kept(parts):
+        path = root.display_path(parts)
+        if root.is_read_only(parts):
             raise ToolError("protected_path", f"{path} contains hilt's settings; tools can only read it.", path=path)
         if root.is_installed(parts):
             raise _part_of_hilt(path, root, parts)
@@ -236,7 +236,7 @@ class Door:
     def check_rules(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
         """Apply the rules of the call to a resolved path; raise if one denies it."""
         if self.barrier is not None:
-            self.barrier.check(root.full(parts), root.shown(parts), write=write)
+            self.barrier.check(root.full(parts), root.display_path(parts), write=write)
 
     def check_object(self, status: os.stat_result, path: str) -> None:
         """Check an open file or folder by its inode; raise if tools may not access it under any name."""
@@ -257,7 +257,7 @@ class Door:
         This door then allows writing them, so the caller must ask the user first.
         """
         root, parts = self.locate(path)
-        unapproved = [root.shown(names) for names in _partial_paths(parts) if self._asks(root, names)]
+        unapproved = [root.display_path(names) for names in _partial_paths(parts) if self._asks(root, names)]
         self._asked.update(unapproved)
         return unapproved
 
@@ -408,7 +408,7 @@ class _Walk:
             except FileNotFoundError:
                 return self._missing(folder, names, pending)
             except NotADirectoryError:
-                raise _not_found(self._root.shown(names)) from None
+                raise _not_found(self._root.display_path(names)) from None
             if stat.S_ISLNK(status.st_mode):
                 links = self._count_link(links, names)
                 names.pop()
@@ -444,18 +444,18 @@ class _Walk:
             raise
         self._handles.append(handle)
         if self._door.marked is not None:
-            self._door.check_object(os.fstat(handle), self._root.shown(names))
+            self._door.check_object(os.fstat(handle), self._root.display_path(names))
         return True
 
     def _count_link(self, links: int, names: Sequence[str]) -> int:
         if links >= LINKS_MAX:
-            path = self._root.shown(names)
+            path = self._root.display_path(names)
             raise ToolError("file_not_found", f"{path}: too many symbolic links; they may form a loop.")
         return links + 1
 
     def _splice(self, target: str, link: str, names: list[str], pending: list[str]) -> None:
         """Replace a link's name with its target."""
-        path = self._root.shown([*names, link])
+        path = self._root.display_path([*names, link])
         if os.path.isabs(target):
             root = self._door.inside(target)
             if root is None:
@@ -486,11 +486,11 @@ class _Walk:
 
     def _missing(self, folder: int, names: list[str], pending: list[str]) -> Place:
         if not self._write:
-            raise _not_found(self._root.shown([*names, *reversed(pending)]))
+            raise _not_found(self._root.display_path([*names, *reversed(pending)]))
         folders: list[str] = []
         for part in reversed(pending):
             if part == "..":
-                raise _not_found(self._root.shown(names))
+                raise _not_found(self._root.display_path(names))
             folders.append(names[-1])
             names.append(part)
             self._door.check(self._root, names, write=True)
@@ -498,7 +498,7 @@ class _Walk:
         return Place(folder, names[-1], None, self._root, tuple(names), tuple(folders))
 
     def _through_file(self, names: Sequence[str]) -> ToolError:
-        path = self._root.shown(names)
+        path = self._root.display_path(names)
         if self._write:
             return ToolError("not_a_file", f"{path} is a file, not a folder.", suggestion="Use a path under a folder.")
         return ToolError("file_not_found", f"{path} is a file, not a folder.")

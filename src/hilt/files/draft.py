@@ -30,7 +30,7 @@ class Draft:
         self._hashes: dict[str, bytes | None] = {}
         budget = FORCED_BYTES
         for path in paths:
-            self._old[path] = writing.look(
+            self._old[path] = writing.read_target(
                 workspace.door, path, limit=min(budget, FORCED_BYTES if force else MAX_BYTES), force=force
             )
             budget -= len(self._old[path].data or b"")
@@ -155,7 +155,7 @@ class Draft:
             with self._workspace.door.place(old.path, write=True) as place:
                 end = len(place.parts) - 1
                 start = end - len(place.missing)
-                folders = tuple(place.root.shown(place.parts[: i + 1]) for i in range(start, end))
+                folders = tuple(place.root.display_path(place.parts[: i + 1]) for i in range(start, end))
         else:
             # rename ignores that the owner made the file read-only
             if not old.writable:

@@ -36,7 +36,7 @@ class Document:
         self.path = path
         self._data = data
         self._original = data
-        self._change: ShownChange | None = None  # set if known without comparing the whole texts
+        self._change: FileDiff | None = None  # set if known without comparing the whole texts
         # a large ASCII file is decoded only if an edit needs more than the lines around it
         self._plain = len(data) > LARGE_BYTES and data.isascii()
         self._text: str | None = None
@@ -110,11 +110,11 @@ class Document:
             self.apply(spans)
 
     @property
-    def change(self) -> ShownChange:
+    def change(self) -> FileDiff:
         """The change so far."""
         if self._change is not None:
             return self._change
-        return ShownChange(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
+        return FileDiff(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
 
     def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool, nearest: bool = True) -> EditMatch:
         """Replace the only occurrence of the text."""
@@ -221,7 +221,7 @@ class Document:
         new = encodings.encode(span.new, self.encoding)
         self._data = b"".join((view[: start + span.start], new, view[start + span.end :]))
         self._plain, self._text = self._data.isascii(), None
-        self._change = ShownChange(
+        self._change = FileDiff(
             self.path, excerpt, excerpt[: span.start] + span.new + excerpt[span.end :], lines_before=lines
         )
         return EditMatch(
@@ -281,7 +281,7 @@ def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if
             raise ToolError("stale_file", f"{path} {state}, not {if_checksum[:12]}….", path=path)
 
 
-class ShownChange:
+class FileDiff:
     """One file's change as text: before and after, None for a missing file."""
 
     def __init__(
@@ -327,9 +327,9 @@ class ShownChange:
         return views.diff(self.new_path or self.path, diffing.stripped(self.hunks))
 
 
-def shown_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> ShownChange:
+def diff_of_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> FileDiff:
     """Return a change of whole contents; binary contents are shown as their size and hash."""
-    return ShownChange(path, _as_text(before), _as_text(after), new_path)
+    return FileDiff(path, _as_text(before), _as_text(after), new_path)
 
 
 def _as_text(data: bytes | None) -> str | None:
@@ -346,12 +346,12 @@ def _visible(text: str, encoding: encodings.Encoding) -> str:
     return mark + encodings.visible(text)
 
 
-def diff_text(changes: Iterable[ShownChange]) -> str:
+def diff_text(changes: Iterable[FileDiff]) -> str:
     """Return the diffs of several files as one."""
     return "".join(change.diff for change in changes)
 
 
-def diff_view(changes: list[ShownChange], *, many: bool = False) -> dict[str, Any]:
+def diff_view(changes: list[FileDiff], *, many: bool = False) -> dict[str, Any]:
     """Return the view of a change; with `many`, always a list."""
     if len(changes) == 1 and not many:
         return changes[0].view
@@ -401,7 +401,7 @@ def described(path: str, match: EditMatch) -> str:
 
 
 def changed(
-    text: str, changes: list[ShownChange], meta: dict[str, Any], undo: str | None, *, many: bool = False
+    text: str, changes: list[FileDiff], meta: dict[str, Any], undo: str | None, *, many: bool = False
 ) -> Output:
     """Return the output of a completed change."""
     if undo is not None:
@@ -409,7 +409,7 @@ def changed(
     return Output(text, view=diff_view(changes, many=many), meta=meta)
 
 
-def preview(changes: list[ShownChange], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
+def preview(changes: list[FileDiff], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
     """Return the output of a dry run: the diff, or `otherwise` if it is empty."""
     view = diff_view(changes, many=many)
     return Output(diff_text(changes) or otherwise, view=view, meta={**meta, "dry_run": True})

@@ -124,7 +124,7 @@ class Workspace:
     def _forget(self, path: str) -> None:
         with suppress(ToolError):
             root, parts = self.door.locate(path)
-            self.seen[root.shown([part for part in parts if part not in ("", ".")])] = None
+            self.seen[root.display_path([part for part in parts if part not in ("", ".")])] = None
 
     def status(self, path: str) -> tuple[str, os.stat_result]:
         """Return the path as callers see it and its status; links that stay inside are followed."""
@@ -142,7 +142,7 @@ class Workspace:
                 names.pop()
             elif part not in ("", "."):
                 names.append(part)
-        return root.shown(names)
+        return root.display_path(names)
 
     def full_path(self, path: str) -> str:
         """Return the absolute path of a path as callers see it."""
@@ -168,7 +168,7 @@ class Workspace:
             yield from self._walk(descriptor, place, depth, hidden=hidden)
 
     def _walk(self, folder: int, place: Place, depth: int, *, hidden: bool) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        prefix = place.root.shown(place.parts)
+        prefix = place.root.display_path(place.parts)
         base = "" if prefix == "." else prefix + "/"
         handles = [folder]
         # an explicit stack: nested generators would cost one step per level for every entry

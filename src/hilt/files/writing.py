@@ -50,7 +50,7 @@ def target_path(door: Door, path: str) -> str:
         return place.path
 
 
-def look(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool = True) -> OldFile:
+def read_target(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool = True) -> OldFile:
     """Return the current state of a target."""
     with door.place(path, write=True) as place:
         if place.status is None:
@@ -105,7 +105,7 @@ def _unchangeable(path: str, size: int, limit: int, *, force: bool) -> ToolError
 def state(door: Door, file: Snapshot) -> str:
     """Return whether a target of an interrupted change is "old", "new" or "foreign": changed by another program."""
     try:
-        now = look(door, file.path)
+        now = read_target(door, file.path)
     except ToolError:
         return "foreign"  # no longer a file
     if now.hash == file.after and file.new_mode in (None, now.mode):

@@ -43,7 +43,7 @@ class _Object(NamedTuple):
         return matches[0] if matches else None
 
 
-def parsed(text: str) -> Any:
+def parse(text: str) -> Any:
     """Return the value of a document."""
     return _load(_blanked(text)[1])
 
@@ -231,6 +231,6 @@ def _unset(value: Any, path: Sequence[str]) -> Any:
 
 def _verified(text: str, expected: Any) -> str:
     """Return the text if it parses to the wanted value; raise NotEditable otherwise."""
-    if parsed(text) != expected:
+    if parse(text) != expected:
         raise NotEditable("it is written in a way that cannot be edited safely")
     return text

@@ -21,7 +21,7 @@ LINES_MAX = 500  # in a table to replace: each value is parsed separately
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse(text: str) -> dict[str, Any]:
     """Return the value of a document."""
     try:
         return tomllib.loads(text)
@@ -31,7 +31,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 def with_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) -> str:
     """Return the document with the table set to these values; comments in an existing table are kept."""
-    before = parsed(text)
+    before = parse(text)
     if _at(before, path) == {name: _plain(value) for name, value in values.items()}:
         return text  # already set, in whatever formatting
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -53,7 +53,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) 
 
 def without_table(text: str, path: Sequence[str]) -> str:
     """Return the document without a table and its subtables; unchanged if there is none."""
-    before = parsed(text)
+    before = parse(text)
     lines = text.split("\n")
     spans = _spans(lines, path)
     if not spans:

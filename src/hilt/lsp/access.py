@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.lsp.language_server import Report
-from hilt.lsp.pool import LanguageServers, ServerGround
+from hilt.lsp.pool import CallerEnvironment, LanguageServers
 from hilt.lsp.questions import ServerAnswer, ServerQuestion, from_error, to_error
 
 TYPE_CHECKING = False
@@ -43,17 +43,17 @@ class ServerAccess(Protocol):
 class LocalAccess:
     """Asks the servers of this process."""
 
-    def __init__(self, pool: Callable[[], LanguageServers], ground: Callable[[], ServerGround]) -> None:
+    def __init__(self, pool: Callable[[], LanguageServers], caller: Callable[[], CallerEnvironment]) -> None:
         self._pool = pool
-        self._ground = ground
+        self._caller = caller
 
     def ask(self, question: ServerQuestion, fence: Fence, report: Report) -> ServerAnswer:
         """Return the answer to a question; start a server if none is running."""
-        return self._pool().ask(self._ground(), question, fence, report)
+        return self._pool().ask(self._caller(), question, fence, report)
 
     def ask_warm(self, question: ServerQuestion) -> ServerAnswer | None:
         """Return the answer of a running server; None if there is none."""
-        return self._pool().ask_warm(self._ground(), question)
+        return self._pool().ask_warm(self._caller(), question)
 
 
 class ResidentAccess:

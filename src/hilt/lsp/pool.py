@@ -37,7 +37,7 @@ _PROVIDERS = {
 Launch = Callable[[ServerKind, str], tuple[Site, RunningProgram]]
 
 
-class ServerGround(NamedTuple):
+class CallerEnvironment(NamedTuple):
     """The environment of a caller: the workspace folders, the PATH, and how to read a file and start a confined server.
 
     Callers with the same fingerprint may share a server: its sandbox would be the same.
@@ -75,7 +75,7 @@ class LanguageServers:
 
     def ask(
         self,
-        ground: ServerGround,
+        caller: CallerEnvironment,
         question: ServerQuestion,
         fence: Fence | None = None,
         report: Report = lambda text, share: None,
@@ -85,11 +85,11 @@ class LanguageServers:
         kinds = [kind for kind in language.servers if _serves(kind, question.action)]
         reasons: dict[ServerKind, str] = {}  # why an installed server does not answer
         for kind in kinds:
-            program = find(kind, ground.path, ground.roots)
+            program = find(kind, caller.path, caller.roots)
             if program is None:
                 continue
-            flaw = kind.flaw(Site(ground.roots, os.path.realpath(program), ""))
-            answer = None if flaw else self._ask_one(ground, kind, program, question, fence, report)
+            flaw = kind.flaw(Site(caller.roots, os.path.realpath(program), ""))
+            answer = None if flaw else self._ask_one(caller, kind, program, question, fence, report)
             if answer is not None:
                 return answer
             reasons[kind] = flaw or f"it does not support {question.action}"
@@ -97,7 +97,7 @@ class LanguageServers:
 
     def _ask_one(
         self,
-        ground: ServerGround,
+        caller: CallerEnvironment,
         kind: ServerKind,
         program: str,
         question: ServerQuestion,
@@ -106,11 +106,11 @@ class LanguageServers:
     ) -> ServerAnswer | None:
         """Return the answer of a server, restarted once if it exits meanwhile; None if it lacks the capability."""
         try:
-            return self._try_one(ground, kind, program, question, fence, report)
+            return self._try_one(caller, kind, program, question, fence, report)
         except ServerExited as error:
             report(f"restarting {kind.name} after a failure: {error}", None)
         try:
-            return self._try_one(ground, kind, program, question, fence, report)
+            return self._try_one(caller, kind, program, question, fence, report)
         except ServerExited as error:
             raise ToolError(
                 "lsp_unavailable",
@@ -120,36 +120,36 @@ class LanguageServers:
 
     def _try_one(
         self,
-        ground: ServerGround,
+        caller: CallerEnvironment,
         kind: ServerKind,
         program: str,
         question: ServerQuestion,
         fence: Fence | None,
         report: Report,
     ) -> ServerAnswer | None:
-        key = (kind.name, program, ground.fingerprint)
-        server = self._get(key, ground, kind, program, fence, report)
+        key = (kind.name, program, caller.fingerprint)
+        server = self._get(key, caller, kind, program, fence, report)
         try:
             if not _is_capable(server, question.action):
                 return None
-            return Asking(self, ground.read, server, question, fence, report).answer()
+            return Asking(self, caller.read, server, question, fence, report).answer()
         except ServerExited as error:
             self._end(server)
             raise ServerExited(f"{error}.{printed(server)}") from None
         finally:
             self._release(server)
 
-    def ask_warm(self, ground: ServerGround, question: ServerQuestion) -> ServerAnswer | None:
+    def ask_warm(self, caller: CallerEnvironment, question: ServerQuestion) -> ServerAnswer | None:
         """Return the answer of a server that is running and ready; None if there is none, or it fails."""
         for kind in _language(question).servers:
-            program = find(kind, ground.path, ground.roots)
+            program = find(kind, caller.path, caller.roots)
             with self._lock:
-                server = self._servers.get((kind.name, program or "", ground.fingerprint))
+                server = self._servers.get((kind.name, program or "", caller.fingerprint))
                 if server is None or not server.is_alive or not server.is_ready:
                     continue
                 self._users[server] = self._users.get(server, 0) + 1
             try:
-                return Asking(self, ground.read, server, question, None, lambda text, share: None).answer()
+                return Asking(self, caller.read, server, question, None, lambda text, share: None).answer()
             except (ServerExited, ServerTimeout, ServerError, ToolError):
                 return None
             finally:
@@ -161,7 +161,7 @@ class LanguageServers:
     def _get(
         self,
         key: tuple[str, ...],
-        ground: ServerGround,
+        caller: CallerEnvironment,
         kind: ServerKind,
         program: str,
         fence: Fence | None,
@@ -186,7 +186,7 @@ class LanguageServers:
             if server is not None:
                 self._end(server)
             report(f"starting {kind.name}", None)
-            server = self._start(ground, kind, program, fence)
+            server = self._start(caller, kind, program, fence)
             for other in self._add(key, server):
                 other.end()
             return server
@@ -207,11 +207,11 @@ class LanguageServers:
             self._set_timer()
             return self._remove_surplus()
 
-    def _start(self, ground: ServerGround, kind: ServerKind, program: str, fence: Fence | None) -> LanguageServer:
+    def _start(self, caller: CallerEnvironment, kind: ServerKind, program: str, fence: Fence | None) -> LanguageServer:
         with self._lock:
-            if ground.roots not in self._watches:
-                self._watches[ground.roots] = DiskWatch(ground.roots)
-        site, running = ground.launch(kind, program)
+            if caller.roots not in self._watches:
+                self._watches[caller.roots] = DiskWatch(caller.roots)
+        site, running = caller.launch(kind, program)
         server = LanguageServer(kind, site, running)
         try:
             server.initialize(INITIALIZE_SECONDS, fence, __version__)

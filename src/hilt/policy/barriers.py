@@ -85,7 +85,7 @@ class PathWatch:
             if any(PathWatch((rule,), self._root, {}).reach(folder) != "no" for folder in folders)
         ]
 
-    def named(self) -> set[str]:
+    def literal_paths(self) -> set[str]:
         """Return the literal paths of rules whose remaining components match everything below."""
         named = set()
         for rule in self.rules:
@@ -95,7 +95,7 @@ class PathWatch:
                 named.add(_literal_path(glob, self._root))
         return named
 
-    def starts(self) -> set[str]:
+    def literal_prefixes(self) -> set[str]:
         """Return the literal paths before the first wildcard of absolute globs."""
         return {_literal_path(_glob(rule), self._root) for rule in self.rules if _glob(rule).is_absolute} | {
             base for base in self._bases if base not in ("/", self._root)

@@ -98,7 +98,7 @@ class Hook(NamedTuple):
         """Whether the hook runs for a call; a possible match counts."""
         return self.form is None or self.form.applies(subject()) != "no"
 
-    def kept(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the hook as a session stores it, and as it is listed."""
         match = {"match": self.match} if self.match else {}
         return {

@@ -37,7 +37,7 @@ class Circumstances(NamedTuple):
     may_look: bool = False
 
 
-def named(mode: str) -> Mode:
+def find_mode(mode: str) -> Mode:
     """Return a mode by its name or alias."""
     canonical = ALIASES.get(mode, mode)
     for known in MODES:

@@ -40,7 +40,7 @@ class Confine(Protocol):
     ) -> AbstractContextManager[Confined]: ...
 
 
-class Ground(NamedTuple):
+class SessionProcesses(NamedTuple):
     """What the commands of a session share: environment, sandbox, limits and jobs."""
 
     door: Door
@@ -68,24 +68,24 @@ class WorkingFolder(NamedTuple):
 class Processes:
     """Starts programs for one call; they are killed when the call is cancelled."""
 
-    def __init__(self, fence: Fence, ground: Ground) -> None:
+    def __init__(self, fence: Fence, shared: SessionProcesses) -> None:
         self._fence = fence
-        self._ground = ground
+        self._shared = shared
 
     @property
     def sandbox(self) -> Availability:
         """Which sandbox works here."""
-        return self._ground.available()
+        return self._shared.available()
 
     @property
     def overlays(self) -> Overlays:
         """The overlays on which commands can run."""
-        return self._ground.overlays()
+        return self._shared.overlays()
 
     @contextmanager
     def folder(self, path: str) -> Iterator[WorkingFolder]:
         """Open a workspace folder as a working directory."""
-        with self._ground.door.open_folder(path) as (handle, place):
+        with self._shared.door.open_folder(path) as (handle, place):
             yield WorkingFolder(handle, os.path.join(place.root.real, *place.parts))
 
     def run(
@@ -99,13 +99,13 @@ class Processes:
         merge: bool = False,
         tty: bool = False,
         keep_bytes: int = 1 << 20,
-        hear: Callable[[bytes], None] | None = None,
+        on_output: Callable[[bytes], None] | None = None,
         variables: Mapping[str, str] | None = None,
         undoable: UndoableRun | None = None,
     ) -> Finished:
         """Run a command of the caller to completion, confined; none of its processes outlive it.
 
-        `hear` receives the output as it arrives. `variables` extend the environment of every command. With
+        `on_output` receives the output as it arrives. `variables` extend the environment of every command. With
         `undoable`, the command runs on an overlay of the workspace if possible.
         """
         from hilt.sandbox import process
@@ -117,22 +117,22 @@ class Processes:
         def attempt() -> Finished:
             notes: tuple[str, ...] = ()
             with (
-                self._ground.watch() as watch,
+                self._shared.watch() as watch,
                 nullcontext() if undoable is None else undoable.layer() as layer,
-                self._ground.confine(cwd.path, network=network, tty=tty, layer=layer) as confined,
+                self._shared.confine(cwd.path, network=network, tty=tty, layer=layer) as confined,
             ):
                 finished = process.run(
                     argv,
                     cwd=cwd.handle,
-                    env={**self._ground.environment, **(variables or {})},
+                    env={**self._shared.environment, **(variables or {})},
                     stdin=stdin,
                     limits=limits,
                     cancelled=cancelled,
-                    spill=self._ground.spill,
+                    spill=self._shared.spill,
                     merge=merge,
                     tty=tty,
                     confined=confined,
-                    hear=hear,
+                    on_output=on_output,
                     watch=watch,
                 )
                 if undoable is not None and confined.layer is not None and finished.reason != "cancelled":
@@ -162,7 +162,7 @@ class Processes:
         text = "\n".join((stream.head + stream.tail).decode("utf-8", "replace") for stream in captured)
         files = [stream.spill for stream in captured if stream.spill]
         if not files and len(text) > OUTPUT_CHARACTERS:
-            files = [path for path in (self._ground.keep(stream.head) for stream in captured) if path]
+            files = [path for path in (self._shared.keep(stream.head) for stream in captured) if path]
         location = f" Its output is in {' and '.join(files)}." if files else ""
         return ToolError(
             "resource_limit",
@@ -190,18 +190,18 @@ class Processes:
         """Start a command of the caller as a background job, confined."""
         from hilt.sandbox import process
 
-        jobs = self._ground.jobs()
+        jobs = self._shared.jobs()
         with ExitStack() as unless_started:
             resources = ExitStack()
             unless_started.callback(resources.close)
-            watch = resources.enter_context(self._ground.watch())
-            confined = resources.enter_context(self._ground.confine(cwd.path, network=network, tty=tty))
+            watch = resources.enter_context(self._shared.watch())
+            confined = resources.enter_context(self._shared.confine(cwd.path, network=network, tty=tty))
 
             def begin(stdin: int, stdout: int, stderr: int) -> Child:
                 return process.start(
                     argv,
                     cwd=cwd.handle,
-                    env=self._ground.environment,
+                    env=self._shared.environment,
                     stdin=stdin,
                     stdout=stdout,
                     stderr=stderr,
@@ -213,7 +213,7 @@ class Processes:
             self._fence.commit()
             unless_started.pop_all()  # from here on the job closes them
             return jobs.start(
-                self._ground.session,
+                self._shared.session,
                 command,
                 begin,
                 tty=tty,
@@ -227,15 +227,15 @@ class Processes:
     def _limits(self, seconds: float | None) -> process.Limits:
         from hilt.sandbox import process
 
-        ground = self._ground
+        shared = self._shared
         # the kernel's limit includes everything that the user already runs on this machine
-        processes = ground.processes + _tasks()
+        processes = shared.processes + _tasks()
         return process.Limits(
             timeout=seconds,
-            data=ground.memory,
-            memory=min(ground.memory, machine_memory()),
+            data=shared.memory,
+            memory=min(shared.memory, machine_memory()),
             processes=processes,
-            file_size=ground.file_size,
+            file_size=shared.file_size,
         )
 
     @contextmanager

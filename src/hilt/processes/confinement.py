@@ -17,13 +17,13 @@ from hilt.fence import Fence
 from hilt.files.door import Door
 from hilt.output.overflow import Overflow
 from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, is_glob, matcher, without
-from hilt.processes.children import Ground, Processes
+from hilt.processes.children import Processes, SessionProcesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.workspace import Workspace
     from hilt.lsp.known_servers import ServerKind, Site
-    from hilt.lsp.pool import ServerGround
+    from hilt.lsp.pool import CallerEnvironment
     from hilt.policy.barriers import Bars, PathWatch
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
@@ -133,7 +133,7 @@ class Confinement:
 
         return Processes(
             fence,
-            Ground(
+            SessionProcesses(
                 door=door,
                 environment=self._environment(),
                 confine=confine,
@@ -178,7 +178,7 @@ class Confinement:
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        profile = profile._replace(name=name, shown=(*profile.shown, *readable_paths))  # type: ignore[arg-type]
+        profile = profile._replace(name=name, always_readable=(*profile.always_readable, *readable_paths))  # type: ignore[arg-type]
         return self._undoable(ctx, profile, cwd) if sandbox.undo else self.sandbox().confine(profile, cwd)
 
     @contextmanager
@@ -198,9 +198,9 @@ class Confinement:
         elif run.change is not None:
             ctx.meta["undo"] = {**run.change.facts, "summary": run.change.summary}
 
-    def language_servers(self, door: Door) -> ServerGround:
+    def language_servers(self, door: Door) -> CallerEnvironment:
         """Return where and how language servers run: read-only, without network, with private caches."""
-        from hilt.lsp.pool import ServerGround
+        from hilt.lsp.pool import CallerEnvironment
 
         settings = self._settings
         watches = self._watches(door)
@@ -210,7 +210,7 @@ class Confinement:
         variables = [self._environ.get(name) for name in ("PATH", "HOME")]
         fingerprint = config.digest(repr(([settings[name] for name in names], denied, roots, variables)))
         path = self._environ.get("PATH", os.defpath)
-        return ServerGround(roots, path, fingerprint, partial(self._launch, door), partial(_text, door))
+        return CallerEnvironment(roots, path, fingerprint, partial(self._launch, door), partial(_text, door))
 
     def _launch(self, door: Door, kind: ServerKind, program: str) -> tuple[Site, PipedProgram]:
         """Start a language server; its private folder, with its caches, is kept after it exits."""
@@ -222,8 +222,8 @@ class Confinement:
         profile = self._profile(door, f"language server {kind.name}", None, "none")
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
         needed += install_folders(program, profile.home)
-        visible = *profile.shown, *map(os.path.realpath, needed)
-        profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(visible)))
+        visible = *profile.always_readable, *map(os.path.realpath, needed)
+        profile = profile._replace(name="read-only", always_readable=tuple(dict.fromkeys(visible)))
         sandbox = self.sandbox()
         # where mounts are possible, the private folder is mounted as /tmp
         is_mounted = sandbox.availability().kind == "bubblewrap"
@@ -286,10 +286,10 @@ class Confinement:
             session=session,
             private=self._private_folder(session),
             folder=folder,
-            shown=self._shown,
+            always_readable=self._shown,
             is_protected=self._is_protected,
             start_files=self._start_files,
-            kept=tuple(dict.fromkeys(own_files)),
+            read_only=tuple(dict.fromkeys(own_files)),
         )
         watches = self._watches(door)
         return profile if watches is None else _with_denied_paths(profile, *watches)
@@ -308,7 +308,7 @@ def _text(door: Door, real: str) -> str | None:
     if inside is None:
         return None
     try:
-        with door.open_file(inside[0].shown(inside[1])) as (descriptor, _, _):
+        with door.open_file(inside[0].display_path(inside[1])) as (descriptor, _, _):
             data = os.read(descriptor, _TEXT_BYTES)
     except (ToolError, OSError):
         return None
@@ -322,15 +322,17 @@ def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> P
 
     outside: dict[str, bool] = {}
     for watch, hides in ((write, False), (read, True)):
-        starts = watch.starts()
+        starts = watch.literal_prefixes()
         if starts:
             outside |= dict.fromkeys(denied.find(watch.reach, starts, profile.roots), hides)
     unreadable = tuple(path for path, hides in outside.items() if hides)
-    missing = [path for path in sorted(write.named()) if innermost(path, profile.roots) and not os.path.lexists(path)]
+    missing = [
+        path for path in sorted(write.literal_paths()) if innermost(path, profile.roots) and not os.path.lexists(path)
+    ]
     return profile._replace(
         denies_read=read.encloses if read.rules else None,
         denies_write=write.encloses if write.rules else None,
         denied_outside=tuple(outside.items()),
         denied_missing=tuple(missing),
-        shown=tuple(path for path in profile.shown if not innermost(path, unreadable)),
+        always_readable=tuple(path for path in profile.always_readable if not innermost(path, unreadable)),
     )

@@ -496,19 +496,19 @@ class _Work:
         now = monotonic()
         if ended is not None:
             if self.confined is not None:
-                self.confined.look_at_changes()
+                self.confined.check_changes()
             self._drain()
             self._conclude(ended.code, child.exceeded())
             return True
         if self.watch is not None and self.ending is None and now >= self.watch.due():
-            exceeded = self.watch.look()
+            exceeded = self.watch.check()
             if exceeded is not None:
                 self._give_up(_describe(exceeded))
         if self.confined is not None:
             if self.confined.changes()[0] in ready:
-                self.confined.look_at_changes()
+                self.confined.check_changes()
             if now >= self._next_check:
-                self.confined.look()
+                self.confined.check()
                 self._next_check = monotonic() + running * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - now))
             if self.ending is None and (repeated := self.confined.repeated()):
                 self._give_up(repeated, "stopped")

@@ -31,7 +31,7 @@ class PipedProgram:
         self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
-        self.look = confined.look  # checks for hooks and settings that git would run
+        self.check = confined.check  # checks for hooks and settings that git would run
         self._resources = resources
         self._watch = watch
 
@@ -39,7 +39,7 @@ class PipedProgram:
         """Return the limit that the program exceeded, if any; the caller ends it."""
         exceeded: Excess | None = None
         if self._watch is not None and monotonic() >= self._watch.due():
-            exceeded = self._watch.look()
+            exceeded = self._watch.check()
         if exceeded is None and self.child.exit is not None:
             exceeded = self.child.exceeded()
         return None if exceeded is None else rooms.describe(exceeded, "lsp.memory_mb")

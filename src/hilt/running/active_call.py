@@ -31,7 +31,7 @@ class ActiveCall:
     votes: tuple[Vote, ...] = ()  # that led to the decision
     approver = ""
     event_id = ""  # of its events; shared by all runs of a call that asks its client questions
-    is_calm = False  # whether no rules, hooks or modes restrict its session
+    is_unrestricted = False  # whether no rules, hooks or modes restrict its session
     ran = False  # whether any part of it may have run
     workspace: Workspace | None = None
     turn: Ticket | None = None
@@ -80,7 +80,7 @@ class ActiveCall:
         self._give_up(ToolError("timeout", f"{self.call.tool} took longer than {seconds:g} s."))
 
     def _give_up(self, reason: ToolError) -> None:
-        if self.fence.give_up(reason):
+        if self.fence.cancel(reason):
             self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
 
     def abandon(self, error: ToolError) -> None:

@@ -109,7 +109,7 @@ class Recorder:
         )
         self._trail.record(entry, {})
 
-    def blame(self, prepared: Prepared | None, error: BaseException) -> ToolError:
+    def report_exception(self, prepared: Prepared | None, error: BaseException) -> ToolError:
         """Log an exception that escaped from a call, and return the error to report."""
         incident = self.incident(error)
         if prepared is None or prepared.tool.source == "built-in":

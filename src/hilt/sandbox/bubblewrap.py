@@ -218,10 +218,10 @@ def confine(
             entry=entry,
             has_run=lambda: (entry is not None and entry.is_used) or b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
             notes=watch.notes,
-            look=watch.look,
+            check=watch.check,
             repeated=watch.repeated,
             changes=watch.changes,
-            look_at_changes=watch.look_at_changes,
+            check_changes=watch.check_changes,
         )
 
 
@@ -383,7 +383,7 @@ class _View:
             self._mount_private("private cache", cache, "cache")
         for path in profile.closed:
             self._hide_closed(self._real_path(path))
-        for path in filter(os.path.exists, profile.shown):
+        for path in filter(os.path.exists, profile.always_readable):
             if path not in self._writable:
                 self._show(path, "shown", hold=False)
         if profile.folder and os.path.isdir(profile.folder):
@@ -419,7 +419,9 @@ class _View:
                 self._guard_in_place(path)
         for path in self._profile.denied_missing:
             self._guard(path, "rule", refuse_links=False)
-        guarded = dict.fromkeys(self._profile.kept, "installation") | dict.fromkeys(self._start_files(), "start files")
+        guarded = dict.fromkeys(self._profile.read_only, "installation") | dict.fromkeys(
+            self._start_files(), "start files"
+        )
         for path, purpose in guarded.items():
             # a missing path that listings would show is watched instead
             around = innermost(path, tuple(self._writable))
@@ -520,7 +522,7 @@ class _View:
             self._guard(path, "closed")
 
     def _hide(self, path: str, purpose: str, *, unreadable: bool = False, named: str = "") -> None:
-        if not self._is_shown(path) or path in self._empty or path in self._profile.shown:
+        if not self._is_shown(path) or path in self._empty or path in self._profile.always_readable:
             return
         try:
             mode = os.lstat(path).st_mode
@@ -695,7 +697,7 @@ def _is_plain(path: str) -> bool:
 def plain_names(profile: Profile) -> list[str]:
     """Return the protected paths that listings would show, which are watched while they are missing."""
     names = [os.path.join(root, name) for root in profile.writable for name in profile.protected if _is_plain(name)]
-    roots = ((path, innermost(path, profile.writable)) for path in profile.kept)
+    roots = ((path, innermost(path, profile.writable)) for path in profile.read_only)
     return names + [path for path, root in roots if root and _is_plain(os.path.relpath(path, root))]
 
 

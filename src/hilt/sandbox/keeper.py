@@ -416,7 +416,7 @@ class _Warden:
             from meter import Meter  # type: ignore[import-not-found]
 
             self._meter = Meter(self._memory, _fill_rate(), lambda: [pid for pid, _, _ in _descendants()])
-        used, pause = self._meter.look()
+        used, pause = self._meter.measure()
         self._measure_at = now + pause
         if used and self._kill_at > now:
             # sent before the message about the end

@@ -81,7 +81,7 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
                 suggestion="Open a smaller folder as the workspace, or install bubblewrap.",
                 path=path,
             )
-    for path in profile.kept:
+    for path in profile.read_only:
         if root := innermost(path, profile.writable):
             raise ToolError(
                 "sandbox_unavailable",
@@ -98,10 +98,10 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
                 prefix,
                 ruleset=fd,
                 notes=watch.notes,
-                look=watch.look,
+                check=watch.check,
                 repeated=watch.repeated,
                 changes=watch.changes,
-                look_at_changes=watch.look_at_changes,
+                check_changes=watch.check_changes,
             )
     finally:
         os.close(fd)
@@ -141,7 +141,7 @@ def writable(profile: Profile) -> tuple[str, ...]:
 def readable(profile: Profile, search: Search) -> Iterator[str]:
     """Yield trees that together contain everything except hidden paths."""
     home = os.path.realpath(profile.home)
-    visible = [*profile.roots, *profile.shown]
+    visible = [*profile.roots, *profile.always_readable]
     if profile.folder:
         visible.append(os.path.realpath(profile.folder))
     if profile.network == "full":

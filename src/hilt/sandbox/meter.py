@@ -33,7 +33,7 @@ class Meter:
         self._rate = rate
         self._shared_before = _system_shared()
 
-    def look(self) -> tuple[int, float]:
+    def measure(self) -> tuple[int, float]:
         """Return the bytes in use if over the limit, else 0, and the seconds until the next measurement."""
         began = process_time()
         used = self._measure()

@@ -109,7 +109,7 @@ class RoomWatch(Protocol):
         """When to poll next, on the clock of `monotonic`."""
         ...
 
-    def look(self) -> Excess | None:
+    def check(self) -> Excess | None:
         """Return the exceeded limit, if any."""
         ...
 
@@ -127,10 +127,10 @@ class Confined(NamedTuple):
     trusted: bool = False  # one of our own programs, which keeps its capabilities
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran; valid after its end
     notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run; complete after the block
-    look: Callable[[], None] = lambda: None  # disarms it while the program runs; for background jobs
+    check: Callable[[], None] = lambda: None  # disarms it while the program runs; for background jobs
     repeated: Callable[[], str] = lambda: ""  # what it wrote again after it was disarmed
     changes: Callable[[], tuple[int, float]] = lambda: (-1, inf)  # descriptor that reports changes; when to poll it
-    look_at_changes: Callable[[], None] = lambda: None  # disarms what has just changed
+    check_changes: Callable[[], None] = lambda: None  # disarms what has just changed
 
 
 class Finished(NamedTuple):
@@ -167,7 +167,7 @@ def run(
     merge: bool = False,
     tty: bool = False,
     confined: Confined = _UNCONFINED,
-    hear: Callable[[bytes], None] | None = None,
+    on_output: Callable[[bytes], None] | None = None,
     watch: RoomWatch | None = None,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started keeps running.
@@ -175,12 +175,12 @@ def run(
     With `merge` both streams share one pipe, which preserves their order; with `tty` they share a terminal. `cwd` is a
     path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output that does
     not fit in memory, or a function that returns it when needed; without it, only head and tail are kept. Cancellation
-    ends the program as the timeout does. `hear` receives the output as it arrives, and `watch` is polled for resource
-    usage, both on this thread.
+    ends the program as the timeout does. `on_output` receives the output as it arrives, and `watch` is polled for
+    resource usage, both on this thread.
     """
     began = monotonic()
     with _scarcity(), ExitStack() as ours:
-        outputs = ours.enter_context(_Outputs(limits, spill, hear))
+        outputs = ours.enter_context(_Outputs(limits, spill, on_output))
         feed = None
         with ExitStack() as theirs:
             sinks = []
@@ -505,7 +505,7 @@ def _attend(
             child._give_up()
             return outcome, exceeded
         if watch is not None and outcome is None and now >= watch.due():
-            exceeded = watch.look()
+            exceeded = watch.check()
             if exceeded is not None:
                 outcome, give_up_at = _LIMIT, now + _DEATH_SECONDS
                 child.kill()
@@ -570,13 +570,13 @@ class _Outputs:
         self,
         limits: Limits,
         spill: StrPath | Callable[[], StrPath] | None,
-        hear: Callable[[bytes], None] | None = None,
+        on_output: Callable[[bytes], None] | None = None,
     ) -> None:
         self.streams: dict[int, _Stream] = {}
         self.overrun = False
         self._limits = limits
         self._spill = spill
-        self._hear = hear
+        self._on_output = on_output
 
     def __enter__(self) -> Self:
         return self
@@ -608,8 +608,8 @@ class _Outputs:
         if not chunk or self.overrun:
             return False
         self.streams[fd].take(chunk)
-        if self._hear is not None:
-            self._hear(chunk)
+        if self._on_output is not None:
+            self._on_output(chunk)
         return True
 
     def drain(self) -> None:

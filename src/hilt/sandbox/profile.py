@@ -43,14 +43,14 @@ class Profile(NamedTuple):
 
     All paths are real and absolute. `is_sensitive` and `is_protected` take a path relative to a root and match its last
     name. `protected` are names in each root that can be neither changed nor created, `start_files` the same below a
-    home directory. Deeper in a root, existing paths that match `is_protected` cannot be changed. `kept` paths cannot be
-    changed wherever they are: the running hilt, where the last name may be a link or missing. `closed` paths are not
-    visible at all.
+    home directory. Deeper in a root, existing paths that match `is_protected` cannot be changed. `read_only` paths
+    cannot be changed wherever they are: the running hilt, where the last name may be a link or missing. `closed` paths
+    are not visible at all.
 
     `read` "workspace" hides everything in the home directory except programs. `write` restricts "workspace-write" to
-    these paths in the roots. `shown` paths can be read even if they, or a folder around them, are hidden. `session`
-    selects the loopback network and the private /tmp, `private` is the folder that holds them (ours alone, below the
-    state directory), and `folder` is the session's own folder, which can be read.
+    these paths in the roots. `always_readable` paths can be read even if they, or a folder around them, are hidden.
+    `session` selects the loopback network and the private /tmp, `private` is the folder that holds them (ours alone,
+    below the state directory), and `folder` is the session's own folder, which can be read.
 
     `denies_read` and `denies_write` return whether a rule denies a path, or everything below a folder, existing or not.
     They stay equal between profiles until the rules change. `denied_outside` are existing paths outside the roots that
@@ -70,14 +70,14 @@ class Profile(NamedTuple):
     private: str = ""
     folder: str | None = None
     write: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()
+    always_readable: tuple[str, ...] = ()
     denies_read: Callable[[str], bool] | None = None
     denies_write: Callable[[str], bool] | None = None
     denied_outside: tuple[tuple[str, bool], ...] = ()
     denied_missing: tuple[str, ...] = ()
     is_protected: Callable[[str], bool] = lambda path: False
     start_files: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Sandbox:
                 suggestion="Install bubblewrap with the system's package manager.",
             )
         for root in profile.writable:
-            if innermost(root, profile.kept):
+            if innermost(root, profile.read_only):
                 raise ToolError(
                     "sandbox_unavailable",
                     f"{root} is part of the running hilt, which commands must not change.",

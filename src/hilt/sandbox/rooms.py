@@ -70,7 +70,7 @@ class Room:
                 self._measure_anew()  # the others are not responsible for what it wrote until its end
             return not self._stays
 
-    def look(self, stay: Stay) -> Excess | None:
+    def check(self, stay: Stay) -> Excess | None:
         """Measure a slice, and return the excess if this command is to be ended for it."""
         with self._lock:
             now = monotonic()
@@ -130,9 +130,9 @@ class Stay:
         """When to measure next."""
         return self._room.due
 
-    def look(self) -> Excess | None:
+    def check(self) -> Excess | None:
         """Return the excess if this command is to be ended for it."""
-        return self._room.look(self)
+        return self._room.check(self)
 
 
 class Rooms:

@@ -38,15 +38,15 @@ _DEAD = ".dead"
 class RunningWatch(NamedTuple):
     """What the caller of a watched program uses: notes, checks while it runs, and what it wrote again.
 
-    `look` checks everything. `look_at_changes` checks only what has just changed, once the descriptor of `changes` is
+    `check` checks everything, `check_changes` only what has just changed, once the descriptor of `changes` is
     readable; it should not be polled before the given time.
     """
 
     notes: Callable[[], tuple[str, ...]]
-    look: Callable[[], None]
+    check: Callable[[], None]
     repeated: Callable[[], str]
     changes: Callable[[], tuple[int, float]]
-    look_at_changes: Callable[[], None]
+    check_changes: Callable[[], None]
 
 
 class Watches:
@@ -75,10 +75,10 @@ class Watches:
         try:
             yield RunningWatch(
                 notes=lambda: watch.notes,
-                look=lambda: self._check(watch, profile.is_sensitive),
+                check=lambda: self._check(watch, profile.is_sensitive),
                 repeated=lambda: watch.repeated,
                 changes=lambda: self._changes(watch),
-                look_at_changes=lambda: self._check_changes(profile.is_sensitive),
+                check_changes=lambda: self._check_changes(profile.is_sensitive),
             )
         finally:
             with self._lock:

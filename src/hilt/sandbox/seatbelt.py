@@ -82,10 +82,10 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
         yield Confined(
             prefix,
             notes=watch.notes,
-            look=watch.look,
+            check=watch.check,
             repeated=watch.repeated,
             changes=watch.changes,
-            look_at_changes=watch.look_at_changes,
+            check_changes=watch.check_changes,
         )
 
 
@@ -101,7 +101,7 @@ def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
         rules.append(SeatbeltRule("programs in the home", "allow file-read*", "subpath", programs))
     hilt = tuple(path for path in own_programs(profile) if innermost(path, (*_TEMPORARY, home)))
     rules.append(SeatbeltRule("hilt itself", "allow file-read*", "subpath", hilt))
-    rules.append(SeatbeltRule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
+    rules.append(SeatbeltRule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.always_readable)))
     if profile.writable:
         rules.append(SeatbeltRule("workspace writable", "allow file-write*", "subpath", profile.writable))
         guarded = tuple(dict.fromkeys((*_guarded(profile, findings, home), *locked)))
@@ -116,13 +116,13 @@ def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
     hidden = (*secrets, *findings.sensitive, *findings.unreadable, *denied)
     closed = tuple(dict.fromkeys(os.path.realpath(path) for path in (*hidden, *profile.closed)))
     rules.append(SeatbeltRule("hidden", "deny file-read* file-write*", "subpath", closed))
-    reopened = tuple(path for path in profile.shown if innermost(path, closed))
+    reopened = tuple(path for path in profile.always_readable if innermost(path, closed))
     rules.append(SeatbeltRule("shown", "allow file-read*", "subpath", reopened))
     if profile.folder:
         rules.append(SeatbeltRule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
     rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", private))
     # resolving a path reads the metadata of its parent folders
-    inner = (*profile.roots, *profile.shown, *hilt, *private, *((profile.folder,) if profile.folder else ()))
+    inner = (*profile.roots, *profile.always_readable, *hilt, *private, *((profile.folder,) if profile.folder else ()))
     ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
     rules.append(SeatbeltRule("folders around", "allow file-read-metadata", "literal", ancestors))
     return [rule for rule in rules if rule.paths]
@@ -153,7 +153,7 @@ def _guarded(profile: Profile, findings: Findings, home: str) -> Iterator[str]:
     for git in findings.repositories:
         yield from repositories.guarded(git)
         yield os.path.join(git, "commondir")
-    for path in (*(os.path.join(home, name) for name in profile.start_files), *profile.kept):
+    for path in (*(os.path.join(home, name) for name in profile.start_files), *profile.read_only):
         if innermost(os.path.dirname(path), profile.writable):
             yield path
 

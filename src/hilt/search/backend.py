@@ -96,16 +96,16 @@ class SearchBackend:
                 argv += ["--", *(ripgrep.open_files(len(fds)) if fds else ["-"] if self.is_file else ["./"])]
                 env: dict[str, str] = {}
             else:
-                from hilt.search import standin
+                from hilt.search import fallback
 
                 task: dict[str, Any] = {"mode": mode, "per_file": per_file, "context": context, "stdin": self.is_file}
                 task |= {"pattern": None if pattern is None else pattern._asdict(), "open": len(fds)}
                 task |= {"sensitive": self._sensitive, **selection.as_task()}
                 task |= {"above": [] if above is None else above.lines}
                 task |= {"repository": above is not None and above.repository}
-                argv = standin.command(task)
-                env = standin.environment()
-                reads = reads and reads._replace(programs=standin.needed())
+                argv = fallback.command(task)
+                env = fallback.environment()
+                reads = reads and reads._replace(programs=fallback.needed())
             processes = self._ctx.processes
             started = processes.stream(
                 argv, cwd=cwd, env=env, stdin=stdin, fds=fds, seconds=seconds, memory=MEMORY_BYTES, reads=reads
@@ -157,7 +157,7 @@ def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, co
 def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolError:
     """Return the failure of the program as an error that the caller can act on."""
     from hilt.search import patterns
-    from hilt.search.standin import UNSUPPORTED
+    from hilt.search.fallback import UNSUPPORTED
 
     if exit_code == UNSUPPORTED:
         return ToolError(

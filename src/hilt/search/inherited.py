@@ -48,7 +48,7 @@ class InheritedRules:
             for path, names in reversed(folders):
                 inside = len(place.parts) - len(names)
                 if inside >= 0:
-                    self._read(door.open_file(root.shown((*place.parts[:inside], ignores.NAME))), names)
+                    self._read(door.open_file(root.display_path((*place.parts[:inside], ignores.NAME))), names)
                 else:
                     self._read(_open_outside(path), names)
         except BaseException:

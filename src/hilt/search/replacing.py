@@ -143,10 +143,10 @@ def _command(
     program: str | None, pattern: Pattern, names: list[str], *, small: bool
 ) -> tuple[list[str], dict[str, str]]:
     if program is None:
-        from hilt.search import standin
+        from hilt.search import fallback
 
         task = {"mode": "json", "pattern": pattern._asdict(), "paths": names, "context": 0, "per_file": None}
-        return standin.command(task), standin.environment()
+        return fallback.command(task), fallback.environment()
     argv = [program, "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
     if small:
         argv.append("--threads=1")  # starting another thread takes longer

@@ -99,13 +99,13 @@ class Tree:
         """The program that searches."""
         return "python" if self._backend.program is None else "ripgrep"
 
-    def all_shown(self, paths: list[str]) -> list[str]:
+    def display_paths(self, paths: list[str]) -> list[str]:
         """Return paths below the tree as callers see them."""
         if self._place.path == "." and "".join(paths).isascii():
             return paths
-        return [self.shown(path) for path in paths]
+        return [self.display_path(path) for path in paths]
 
-    def shown(self, path: str) -> str:
+    def display_path(self, path: str) -> str:
         """Return a path below the tree as callers see it."""
         if self.is_file:
             return utf8_path(self._place.path)
@@ -164,8 +164,8 @@ class Tree:
 
     def _files_here(self, selection: Selection) -> list[str]:
         """Return the files of the selection directly in this folder, without starting a program."""
+        from hilt.search.fallback import WalkFilter
         from hilt.search.inherited import InheritedRules
-        from hilt.search.standin import WalkFilter
         from hilt.search.walking import WalkedFolder
 
         with InheritedRules(self._ctx.door, self._place, selection) as above:

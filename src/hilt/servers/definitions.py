@@ -51,7 +51,7 @@ class AcceptedTool(NamedTuple):
     """An accepted definition, the name it is shown by, and its hash."""
 
     raw: Raw
-    shown: str
+    listed_name: str
     hash: str
 
 
@@ -60,11 +60,11 @@ class Difference(NamedTuple):
 
     changed: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is any difference."""
-        return bool(self.changed or self.new or self.gone)
+        return bool(self.changed or self.new or self.removed)
 
 
 def usable(candidates: Iterable[Any]) -> tuple[list[Raw], list[str]]:
@@ -182,7 +182,7 @@ def digest(raw: Raw) -> str:
     return sha256(json.dumps(raw, sort_keys=True).encode("utf-8", "surrogatepass")).hex()
 
 
-def named(
+def assign_names(
     server: str, definitions: Sequence[Raw], before: Mapping[str, AcceptedTool]
 ) -> tuple[list[AcceptedTool], list[str]]:
     """Return the definitions with the names they are shown by, and notes on names that clash.
@@ -190,14 +190,14 @@ def named(
     A tool keeps the name it was shown by before. If two tools map to the same name, an exact match gets it, and the
     other gets a part of its hash as a suffix.
     """
-    used_names = {before[raw["name"]].shown for raw in definitions if raw["name"] in before}
+    used_names = {before[raw["name"]].listed_name for raw in definitions if raw["name"] in before}
     tools: list[AcceptedTool] = []
     notes: list[str] = []
     exact_first = sorted(definitions, key=lambda raw: (_OTHER.search(raw["name"]) is not None, raw["name"]))
     for raw in exact_first:
         name = raw["name"]
         if name in before:
-            shown = before[name].shown
+            shown = before[name].listed_name
         else:
             plain = f"{PREFIX}{server}__{_OTHER.sub('_', name)}"
             suffix = "_" + sha256(name.encode("utf-8", "surrogatepass")).hex()[:_HASH_LENGTH]
@@ -209,7 +209,7 @@ def named(
                 continue  # the hashes collide too
             used_names.add(shown)
         tools.append(AcceptedTool(raw, shown, digest(raw)))
-    return sorted(tools, key=lambda tool: tool.shown), notes
+    return sorted(tools, key=lambda tool: tool.listed_name), notes
 
 
 def difference(accepted: Iterable[AcceptedTool], now: Iterable[Raw]) -> Difference:
@@ -241,7 +241,7 @@ def tool_of(server: Server, accepted: AcceptedTool, execute: Callable[[str], Exe
         schema["properties"] = {}
     described = clean(raw.get("description") or raw.get("title") or "")
     definition = Definition(
-        name=accepted.shown,
+        name=accepted.listed_name,
         description=f"[MCP server {server.name}] {described}".strip(),
         parameters=schema,
         origin=server.origin,

@@ -59,7 +59,7 @@ class Pins:
 
     def pin(self, tools: Sequence[AcceptedTool]) -> Pinned:
         """Accept the first definitions; if another process was faster, keep its definitions."""
-        temporary = self._write({"version": _VERSION, "tools": [[tool.shown, tool.raw] for tool in tools]})
+        temporary = self._write({"version": _VERSION, "tools": [[tool.listed_name, tool.raw] for tool in tools]})
         try:
             os.link(temporary, self._path)
         except FileExistsError:
@@ -70,7 +70,9 @@ class Pins:
 
     def accept(self, tools: Sequence[AcceptedTool]) -> None:
         """Replace the accepted definitions."""
-        os.replace(self._write({"version": _VERSION, "tools": [[tool.shown, tool.raw] for tool in tools]}), self._path)
+        os.replace(
+            self._write({"version": _VERSION, "tools": [[tool.listed_name, tool.raw] for tool in tools]}), self._path
+        )
         self.offer(None)
 
     def offered(self) -> list[Raw] | None:

@@ -23,7 +23,16 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.places import command
 from hilt.servers.configured import FILES, Configured, Server, Trusts, configured
-from hilt.servers.definitions import PREFIX, START_SECONDS, AcceptedTool, Difference, Raw, difference, named, tool_of
+from hilt.servers.definitions import (
+    PREFIX,
+    START_SECONDS,
+    AcceptedTool,
+    Difference,
+    Raw,
+    assign_names,
+    difference,
+    tool_of,
+)
 from hilt.servers.pins import Pins
 
 TYPE_CHECKING = False
@@ -103,7 +112,7 @@ class Servers:
 
     def names(self) -> list[str]:
         """Return the names of the known tools; start nothing."""
-        return [accepted.shown for accepted in self.known()]
+        return [accepted.listed_name for accepted in self.known()]
 
     def tools(self) -> list[Tool]:
         """Return all tools, sorted by name; start servers whose tools are not known yet, and wait briefly for them."""
@@ -132,7 +141,7 @@ class Servers:
                 link.connected(None, patience=START_SECONDS if not link.failures else 0.0)
                 pinned = link.pins.read() or {}
             for accepted in pinned.values():
-                if accepted.shown == name:
+                if accepted.listed_name == name:
                     return self._tool(link, accepted)
             self._refuse_new(link, name, pinned)
         return None
@@ -213,7 +222,7 @@ class Servers:
                 with suppress(Unsent):
                     answer = connection.call(tool, args, ctx)
                     link.failures = 0
-                    return output_of(answer, accepted.shown, ctx.overflow.limit)
+                    return output_of(answer, accepted.listed_name, ctx.overflow.limit)
             raise ToolError("busy", f"The MCP server {server.name} exits as soon as it is started.")
 
         return run
@@ -230,9 +239,9 @@ class Servers:
 
     def _refuse_new(self, link: _Link, name: str, pinned: Mapping[str, AcceptedTool]) -> None:
         offered = link.pins.offered() or []
-        named_tools, _ = named(link.server.name, offered, pinned)
+        named_tools, _ = assign_names(link.server.name, offered, pinned)
         for accepted in named_tools:
-            if accepted.shown == name:
+            if accepted.listed_name == name:
                 raise _untrusted(link.server.name, f"{name} is new and has not been accepted yet.")
 
 
@@ -289,9 +298,9 @@ class _Link:
     def tool(self, accepted: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
         """Return the Tool of a definition; it is cached."""
         with self._lock:
-            cached = self._tools.get(accepted.shown)
+            cached = self._tools.get(accepted.listed_name)
             if cached is None or cached[0] != accepted:
-                cached = self._tools[accepted.shown] = (accepted, tool_of(self.server, accepted, execute))
+                cached = self._tools[accepted.listed_name] = (accepted, tool_of(self.server, accepted, execute))
             return cached[1]
 
     def begin(self) -> Future[None] | None:
@@ -345,7 +354,7 @@ class _Link:
         now = connection.hashes.get(tool)
         current = (self.pins.read() or {}).get(tool)
         if current is None or current.hash != accepted.hash:
-            message = f"A new definition of {accepted.shown} was just accepted."
+            message = f"A new definition of {accepted.listed_name} was just accepted."
             raise ToolError("tool_invalid", message, suggestion="Retry the call.")
         if now == accepted.hash:
             return
@@ -360,7 +369,7 @@ class _Link:
         # do not quote the new definition: nobody has accepted it
         raise _untrusted(
             self.server.name,
-            f"The MCP server {self.server.name} changed the definition of {accepted.shown} after it was accepted:"
+            f"The MCP server {self.server.name} changed the definition of {accepted.listed_name} after it was accepted:"
             f" {', '.join(changed)}.",
             changed=changed,
             accepted=accepted.hash,
@@ -385,7 +394,7 @@ class _Link:
         pinned = self.pins.read()
         self.described = definitions
         if pinned is None:
-            accepted, clashes = named(self.server.name, definitions, {})
+            accepted, clashes = assign_names(self.server.name, definitions, {})
             pinned = self.pins.pin(accepted)
             notes = [*notes, *clashes]
         self.pins.note(notes)

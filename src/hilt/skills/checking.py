@@ -8,7 +8,7 @@ from typing import Any
 
 from hilt.formats import strict_yaml
 from hilt.places import utf8_path
-from hilt.skills.folder_contents import UnusableFile, file_bytes, opened
+from hilt.skills.folder_contents import UnusableFile, file_bytes, open_folder
 from hilt.skills.skill import DEFINITIONS, DESCRIPTION_CHARACTERS, NAME_CHARACTERS
 
 FILE_BYTES = 16 << 20
@@ -26,7 +26,7 @@ def check(path: str) -> list[str]:
     if definition is None:
         return ["SKILL.md is missing."]
     try:
-        with opened(path, None) as handle:
+        with open_folder(path, None) as handle:
             data = file_bytes(handle, definition, limit=FILE_BYTES, follow=True)
     except UnusableFile as error:
         return [str(error)]

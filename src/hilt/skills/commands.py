@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from hilt.skills.folder_contents import UnusableFile
-from hilt.skills.skill import mixes_scripts, normal, one_line, parse_markdown
+from hilt.skills.skill import mixes_scripts, normalize, one_line, parse_markdown
 from hilt.skills.sources import Origin
 from hilt.skills.substitution import fill_in
 
@@ -44,7 +44,7 @@ def is_command(relative: str) -> bool:
 
 def command_name(relative: str) -> str:
     """Return the name of a command by its path in the folder of commands."""
-    parts = [normal(part) for part in relative[: -len(SUFFIX)].split("/")]
+    parts = [normalize(part) for part in relative[: -len(SUFFIX)].split("/")]
     for part in parts:
         is_plain = all(character.isalnum() or character in "-_." for character in part)
         if not 0 < len(part) <= PART_CHARACTERS or not is_plain:
@@ -76,5 +76,5 @@ def parse(name: str, data: bytes, source: Origin, path: str) -> PromptCommand:
 
 def matching(name: str, names: Collection[str]) -> list[str]:
     """Return the commands that a name matches: the one with that full name, else those with that last part."""
-    searched = normal(name).removeprefix("/")
+    searched = normalize(name).removeprefix("/")
     return [searched] if searched in names else [command for command in names if command.rpartition(":")[2] == searched]

@@ -38,7 +38,7 @@ class WholeFolder(NamedTuple):
 
 
 @contextmanager
-def opened(path: str, anchor: str | None) -> Iterator[int]:
+def open_folder(path: str, anchor: str | None) -> Iterator[int]:
     """Yield a descriptor of a folder. Below `anchor`, links are rejected; without one, they are followed."""
     handle = -1
     try:

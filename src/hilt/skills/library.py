@@ -24,11 +24,11 @@ from hilt.skills.folder_contents import (
     file_bytes,
     file_names,
     matching_files,
-    opened,
+    open_folder,
     whole_folder,
 )
-from hilt.skills.skill import DEFINITIONS, Skill, mixes_scripts, name_problem, normal, parse
-from hilt.skills.sources import LibraryPlace, Territory
+from hilt.skills.skill import DEFINITIONS, Skill, mixes_scripts, name_problem, normalize, parse
+from hilt.skills.sources import LibraryPlace, WritablePlaces
 from hilt.state.trust import AGENT_FOLDERS, COMMAND_FOLDERS, Trust, kind_of
 
 SCAN_SECONDS = 0.25  # between two scans of the folders
@@ -104,7 +104,7 @@ class SkillLibrary:
         root: str,
         skill_places: Sequence[LibraryPlace],
         command_places: Sequence[LibraryPlace],
-        territory: Territory,
+        territory: WritablePlaces,
         trust: Trust,
         *,
         trusts_everything: bool,
@@ -136,10 +136,10 @@ class SkillLibrary:
         """Call `listener` after every scan whose skills or commands differ from those of the last."""
         self._listeners.append(listener)
 
-    def current(self, *, look: bool = False) -> LibraryContents:
-        """Return all skills and commands; rescan if the last scan is too old or `look` is set."""
+    def current(self, *, rescan: bool = False) -> LibraryContents:
+        """Return all skills and commands; rescan if the last scan is too old or `rescan` is set."""
         with self._lock:
-            if not look and time.monotonic() - self._scanned < SCAN_SECONDS:
+            if not rescan and time.monotonic() - self._scanned < SCAN_SECONDS:
                 return self._contents
             before, self._contents = self._contents, self._scan()
             self._scanned = time.monotonic()
@@ -151,12 +151,12 @@ class SkillLibrary:
 
     def load(self, name: str) -> Skill:
         """Return a skill, read from its files; raise if there is none that may be loaded."""
-        normalized = normal(name)
+        normalized = normalize(name)
         trusted = self._trusted()
         reasons: list[ToolError] = []
         for place in self._skill_places:
             for entry in self._entries(place, []):
-                if normal(entry) != normalized:
+                if normalize(entry) != normalized:
                     continue
                 try:
                     item = self._skill(place, entry, trusted)
@@ -180,7 +180,7 @@ class SkillLibrary:
         try:
             if relative not in skill.files:
                 raise UnusableFile("There is no such file.")
-            with opened(skill.path, self._root if skill.source == "project" else None) as handle:
+            with open_folder(skill.path, self._root if skill.source == "project" else None) as handle:
                 data = file_below(handle, relative)
         except UnusableFile as error:
             message = f"{utf8_path(relative)[:200]} of the skill {skill.name} cannot be read: {error}"
@@ -191,7 +191,7 @@ class SkillLibrary:
 
     def expand(self, name: str, arguments: str = "") -> str:
         """Return the prompt of a command with the arguments filled in; raise if there is no such command."""
-        contents = self.current(look=True)
+        contents = self.current(rescan=True)
         names = commands.matching(name, contents.commands)
         if len(names) == 1:
             return contents.commands[names[0]].expand(arguments)
@@ -250,7 +250,7 @@ class SkillLibrary:
     def _entries(self, place: LibraryPlace, problems: list[LibraryProblem]) -> list[str]:
         """Return the names of the folders in a place that may be skills, each name once."""
         try:
-            with opened(place.path, self._anchor(place)) as handle, os.scandir(handle) as listing:
+            with open_folder(place.path, self._anchor(place)) as handle, os.scandir(handle) as listing:
                 folders = (entry.name for entry in listing if _is_folder(entry) and not entry.name.startswith("."))
                 names = sorted(islice(folders, ENTRIES_MAX + 1))
         except UnusableFile as error:
@@ -259,8 +259,8 @@ class SkillLibrary:
             return []
         by_name: dict[str, str] = {}
         for name in names[:ENTRIES_MAX]:
-            if by_name.setdefault(normal(name), name) != name:
-                message = f"It has the same name as {utf8_path(by_name[normal(name)])}."
+            if by_name.setdefault(normalize(name), name) != name:
+                message = f"It has the same name as {utf8_path(by_name[normalize(name)])}."
                 problems.append(LibraryProblem(os.path.join(place.path, name), message))
         if len(names) > ENTRIES_MAX:
             problems.append(LibraryProblem(place.path, f"It has more than {ENTRIES_MAX} folders; the rest is skipped."))
@@ -269,11 +269,11 @@ class SkillLibrary:
     def _skill(self, place: LibraryPlace, entry: str, trusted: TrustedFiles) -> Skill | Unreviewed | None:
         """Return the skill in a folder, or an Unreviewed if it is not trusted; None if the folder is not a skill."""
         path = os.path.join(place.path, entry)
-        with opened(path, self._anchor(place)) as handle:
+        with open_folder(path, self._anchor(place)) as handle:
             definition = next((name for name in DEFINITIONS if _exists(handle, name)), None)
             if definition is None:
                 return None
-            _check_name(normal(entry))
+            _check_name(normalize(entry))
             if place.source != "project":
                 return self._own_skill(place, path, handle, definition)
             files = whole_folder(handle).files
@@ -286,7 +286,7 @@ class SkillLibrary:
         ]
         changed_files += trusted.removed("skill", path, files)
         if changed_files:
-            return Unreviewed("skill", normal(entry), path, tuple(changed_files))
+            return Unreviewed("skill", normalize(entry), path, tuple(changed_files))
         return parse(path, files.pop(definition), place.source, definition, tuple(files))
 
     def _own_skill(self, place: LibraryPlace, path: str, handle: int, definition: str) -> Skill:
@@ -311,7 +311,7 @@ class SkillLibrary:
             try:
                 if is_own:
                     self._check_own(place.path)
-                with opened(place.path, self._anchor(place)) as handle:
+                with open_folder(place.path, self._anchor(place)) as handle:
                     for file, data in matching_files(handle, is_command, follow=is_own):
                         path = os.path.join(place.path, file)
                         try:
@@ -349,7 +349,7 @@ def reviewable(folder: str) -> list[str]:
     """Return the files that need trust in a folder of skills, commands or agents, or in a single skill; no links."""
     kind = kind_of(f"{folder}/.")
     try:
-        with opened(folder, None) as handle:
+        with open_folder(folder, None) as handle:
             names = [name for name in file_names(handle, hidden=True) if kind == "skill" or is_command(name)]
             if kind == "skill" and folder.endswith(SKILL_FOLDERS):
                 with os.scandir(handle) as listing:
@@ -364,7 +364,7 @@ def unknown(kind: str, name: str, names: Collection[str]) -> ToolError:
     """Return the error for an unknown skill or command, with the nearest names."""
     from difflib import get_close_matches
 
-    near = get_close_matches(normal(name).casefold(), names, n=NEAREST_MAX, cutoff=0.5)
+    near = get_close_matches(normalize(name).casefold(), names, n=NEAREST_MAX, cutoff=0.5)
     shown_names = near or sorted(names)[:NAMES_MAX]
     choices = f"The nearest are: {', '.join(near)}." if near else f"Available: {', '.join(shown_names) or 'none'}."
     return ToolError("not_found", f"There is no {kind} {quoted_name(name)}.", suggestion=choices, nearest=near)

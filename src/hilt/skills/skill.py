@@ -44,7 +44,7 @@ class MarkdownText(NamedTuple):
     body: str
 
 
-def normal(name: str) -> str:
+def normalize(name: str) -> str:
     """Return a name in the form in which names are compared."""
     return unicodedata.normalize("NFKC", name.strip())
 
@@ -97,7 +97,7 @@ def parse(path: str, data: bytes, source: Origin, definition: str, files: tuple[
         raise UnusableFile("SKILL.md has no description in its front matter.")
     values = {key: fields.get(key, "")[:DESCRIPTION_CHARACTERS] for key in _KEYS}
     return Skill(
-        name=normal(os.path.basename(path)),
+        name=normalize(os.path.basename(path)),
         source=source,
         path=path,
         definition=definition,

@@ -24,7 +24,7 @@ class LibraryPlace(NamedTuple):
     source: Origin
 
 
-class Territory(NamedTuple):
+class WritablePlaces(NamedTuple):
     """Where tools can write: the workspace folders, except the user's own configuration directory."""
 
     roots: tuple[str, ...]  # real
@@ -35,9 +35,9 @@ class Territory(NamedTuple):
         return any(is_below(real, root) for root in self.roots) and not is_below(real, self.config)
 
 
-def territory(roots: Sequence[str], environ: Mapping[str, str]) -> Territory:
+def writable_places(roots: Sequence[str], environ: Mapping[str, str]) -> WritablePlaces:
     """Return where tools can write, given the workspace folders."""
-    return Territory(tuple(map(os.path.realpath, roots)), os.path.realpath(config_dir(environ)))
+    return WritablePlaces(tuple(map(os.path.realpath, roots)), os.path.realpath(config_dir(environ)))
 
 
 def skill_places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:

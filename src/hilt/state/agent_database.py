@@ -49,10 +49,10 @@ class AgentDatabase(Protocol):
     def now(self, db: Transaction) -> int:
         """Return the time of the database's clock, in nanoseconds since 1970."""
 
-    def lives(self, db: Transaction, owner: str) -> bool:
+    def is_alive(self, db: Transaction, owner: str) -> bool:
         """Whether the process of this owner is running."""
 
-    def apart(self) -> AgentDatabase:
+    def separate(self) -> AgentDatabase:
         """Return the same database with separate connections."""
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class LocalAgentDatabase:
         """Run `work` in one transaction; other writers wait."""
         return self._db.write(work)
 
-    def apart(self) -> LocalAgentDatabase:
+    def separate(self) -> LocalAgentDatabase:
         """Return the same database with a separate connection."""
         return LocalAgentDatabase(self._directory)
 
@@ -86,7 +86,7 @@ class LocalAgentDatabase:
         """Return the time of this machine."""
         return time.time_ns()
 
-    def lives(self, db: Transaction, owner: str) -> bool:
+    def is_alive(self, db: Transaction, owner: str) -> bool:
         """Whether the process of this owner is running."""
         return holds_lock(self._directory, owner)
 

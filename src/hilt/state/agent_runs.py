@@ -107,7 +107,7 @@ class AgentRuns:
             renew = "UPDATE agent_owners SET lease=? WHERE name=? RETURNING name"
             if db.execute(renew, (lease, owner.name)).fetchone() is None:
                 for (name,) in db.execute("SELECT name FROM agent_owners").fetchall():
-                    if not self._db.lives(db, name):
+                    if not self._db.is_alive(db, name):
                         db.execute("DELETE FROM agent_owners WHERE name=?", (name,))
                 row = (owner.name, self._workspace, owner.host, owner.version, owner.slots, now, lease)
                 db.execute("INSERT INTO agent_owners VALUES (?,?,?,?,?,?,?)", row)
@@ -126,6 +126,6 @@ class AgentRuns:
 
         def work(db: Transaction) -> list[OwnerRecord]:
             rows = [OwnerRecord(*row) for row in db.execute(query, (self._workspace,)).fetchall()]
-            return [owner for owner in rows if self._db.lives(db, owner.name)]
+            return [owner for owner in rows if self._db.is_alive(db, owner.name)]
 
         return self._db.read(work)

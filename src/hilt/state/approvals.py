@@ -50,10 +50,10 @@ class UserAnswer(NamedTuple):
     kind: str
     reason: str = ""
     by: str = ""
-    made: str = ""  # the id of the preview, if there already is one
+    preview_id: str = ""  # the id of the preview, if there already is one
 
 
-class Asked(NamedTuple):
+class ApprovalRequest(NamedTuple):
     """What a person sees of a call. `rules` are the rules that "always" would store; empty if it is not offered.
 
     With `preview`, the person may request a preview: it is run, and the question is asked again with its diff.
@@ -83,7 +83,7 @@ class Approval(NamedTuple):
     workspace: str
     session: str
     digest: str
-    asked: Asked
+    asked: ApprovalRequest
     state: State
     reason: str  # the person's
     answered_by: str
@@ -135,7 +135,7 @@ class Approvals:
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    def ask(self, workspace: str, session: str, digest: str, asked: Asked, *, seconds: float) -> Approval:
+    def ask(self, workspace: str, session: str, digest: str, asked: ApprovalRequest, *, seconds: float) -> Approval:
         """Store a question that expires after some seconds; if the call is already pending, return that approval."""
         now = time.time_ns()
         new = Approval(
@@ -276,7 +276,7 @@ class Approvals:
 
         return self._db.write(work)
 
-    def use_given(self, workspace: str, session: str, digest: str) -> Approval | None:
+    def consume_approval(self, workspace: str, session: str, digest: str) -> Approval | None:
         """Consume an existing approval of exactly this call; return None if there is none.
 
         A client may repeat its call on a new connection and without an approval id.
@@ -464,13 +464,13 @@ def _approval(row: Sequence[object], now: int) -> Approval:
     approval = Approval(*row)  # type: ignore[arg-type]
     fields = json.loads(approval.asked)  # type: ignore[arg-type]
     fields["rules"] = tuple(fields["rules"])
-    approval = approval._replace(asked=Asked(**fields))
+    approval = approval._replace(asked=ApprovalRequest(**fields))
     if approval.state in ("pending", "approved", "preview") and approval.expires_at <= now:
         return approval._replace(state="expired")
     return approval
 
 
-def _encoded(asked: Asked) -> str:
+def _encoded(asked: ApprovalRequest) -> str:
     # ASCII: SQLite rejects lone surrogates, as in a file name that is not UTF-8
     return json.dumps(asked._asdict(), separators=(",", ":"))
 

@@ -54,7 +54,7 @@ class CallObserver:
         self._position = 0
         self._running: dict[str, tuple[int, dict[str, Json]]] = {}  # start time and fields of each call
 
-    def look(self) -> list[NewEvent]:
+    def poll(self) -> list[NewEvent]:
         """Return an end event for each call whose process was killed since the last time."""
         last = self._events.last()
         if last != self._position:

@@ -94,7 +94,7 @@ class HostObserver:
         self._checked_at = 0.0
         self._hosts: dict[str, ConnectedHost] | None = None
 
-    def look(self) -> list[NewEvent]:
+    def poll(self) -> list[NewEvent]:
         """Return the changes since the last call; none on the first call."""
         stamp = 0
         with suppress(FileNotFoundError):

@@ -40,7 +40,7 @@ class StateObserver:
         """Close the database."""
         self._db.close()
 
-    def look(self) -> list[NewEvent]:
+    def poll(self) -> list[NewEvent]:
         """Return the changes since the last call; none on the first call."""
         if not self._db.exists():
             self._rows = {}

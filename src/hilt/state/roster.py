@@ -184,7 +184,7 @@ class AgentStore(Protocol):
     def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
         """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
 
-    def lives(self, owner: str) -> bool:
+    def is_alive(self, owner: str) -> bool:
         """Whether the process of this owner is running."""
 
     def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
@@ -392,7 +392,7 @@ class Roster:
 
         def work(db: Transaction) -> list[tuple[str, str]]:
             rows = db.execute(query, (self._workspace,)).fetchall()
-            idle = [row[:2] for row in rows if not row[2] or not self._db.lives(db, row[2])]
+            idle = [row[:2] for row in rows if not row[2] or not self._db.is_alive(db, row[2])]
             return list(dict.fromkeys(map(tuple, idle)))
 
         return self._db.read(work)
@@ -571,7 +571,7 @@ class Roster:
         """Requeue or end the agents of dead owners, and end those that have been idle too long."""
         owners = "SELECT DISTINCT owner FROM agents WHERE workspace=? AND ended IS NULL AND owner<>''"
         for (owner,) in db.execute(owners, (self._workspace,)).fetchall():
-            if not self._db.lives(db, owner):
+            if not self._db.is_alive(db, owner):
                 self._abandon(db, owner, "failed", now)
         self._restore_messages(db)
         idle = "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='completed' AND changed<?"
@@ -579,9 +579,9 @@ class Roster:
             self._update(db, id, ended=now)
             self._cancel_below(db, id)
 
-    def lives(self, owner: str) -> bool:
+    def is_alive(self, owner: str) -> bool:
         """Whether the process of this owner is running."""
-        return self._db.read(lambda db: self._db.lives(db, owner))
+        return self._db.read(lambda db: self._db.is_alive(db, owner))
 
     def _abandon(self, db: Transaction, owner: str, status: AgentStatus, now: int) -> None:
         """Queue the agents of an owner that is gone; calls, which cannot outlive their caller, end as `status`."""
@@ -663,7 +663,7 @@ class Roster:
         """Make messages unread again whose reader died before it confirmed them."""
         readers = "SELECT DISTINCT reader FROM agent_messages WHERE workspace=? AND reader<>''"
         for (reader,) in db.execute(readers, (self._workspace,)).fetchall():
-            if not self._db.lives(db, reader):
+            if not self._db.is_alive(db, reader):
                 unread = "UPDATE agent_messages SET reader='' WHERE workspace=? AND reader=?"
                 db.execute(unread, (self._workspace, reader))
 

@@ -200,7 +200,7 @@ class Trail:
         if self._log.length > LOG_BYTES_MAX:
             self._flush()
 
-    def make_way(self) -> None:
+    def release_reserve(self) -> None:
         """Release the reserved space of a full disk, for an operation that frees more."""
         self._reserve.release_ballast()
 

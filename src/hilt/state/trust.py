@@ -122,7 +122,7 @@ class Trust:
         rows = self._db.read(lambda db: db.execute(query).fetchall())
         return [Trusted(kind, os.fsdecode(path), hash, at) for kind, path, hash, at in rows]
 
-    def kept(self, path: str) -> bytes | None:
+    def trusted_content(self, path: str) -> bytes | None:
         """Return the content that was last trusted at this path, or None."""
         if not self._db.exists():
             return None

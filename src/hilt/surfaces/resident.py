@@ -614,7 +614,7 @@ def _serve_language_servers(runtime: Runtime, connection: socket.socket, stream:
     hangup.register(connection, 0)  # only events that are always reported: the peer has closed both directions
     while not ended.wait(GONE_SECONDS):
         if hangup.poll(0):
-            fence.give_up(ToolError("cancelled", "The caller has disconnected."))
+            fence.cancel(ToolError("cancelled", "The caller has disconnected."))
 
 
 def _credentials(pid: int) -> tuple[object, ...] | None:

@@ -8,7 +8,7 @@ from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.draft import Draft
-from hilt.files.editing import Document, ShownChange, changed, diff_text, open_document, preview, require, shown_bytes
+from hilt.files.editing import Document, FileDiff, changed, diff_of_bytes, diff_text, open_document, preview, require
 from hilt.text.encodings import UTF8, encode
 from hilt.text.patching import Operation, apply_hunks, parse_patch
 
@@ -142,7 +142,7 @@ def _patched(draft: Draft, path: str, operation: Operation) -> Document:
     return document
 
 
-def _changes(draft: Draft, applied: list[tuple[str, Operation]]) -> list[ShownChange]:
+def _changes(draft: Draft, applied: list[tuple[str, Operation]]) -> list[FileDiff]:
     """Return the combined change of each file; a moved file is one change."""
     origins: dict[str, str] = {}
     for _, operation in applied:
@@ -162,7 +162,7 @@ def _changes(draft: Draft, applied: list[tuple[str, Operation]]) -> list[ShownCh
         if path in sources:
             continue
         source = moved.get(path, path)
-        change = shown_bytes(source, draft.old(source), draft.read(path), new_path=path if path in moved else None)
+        change = diff_of_bytes(source, draft.old(source), draft.read(path), new_path=path if path in moved else None)
         change.executable = (_is_executable(draft.old_mode(source)), _is_executable(draft.mode(path)))
         if draft.old(path) != draft.read(path) or change.diff:
             changes.append(change)

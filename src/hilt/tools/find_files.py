@@ -78,7 +78,7 @@ def find_files(
             argument="pattern",
         )
         matches = tree.files(selection, keep=offset + limit, skip=offset, newest=sort == "mtime")
-        files = tree.all_shown(matches.paths[offset:])
+        files = tree.display_paths(matches.paths[offset:])
         ignored = tree.hidden(selection, matches.total) if matches.total < FEW_FILES and not matches.is_minimum else 0
     end = offset + len(files)
     data: dict[str, Any] = {

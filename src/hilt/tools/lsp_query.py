@@ -255,7 +255,7 @@ class _Query:
             try:
                 inside = self._ctx.door.inside(real)
                 if inside is not None:
-                    self._files[real] = _File(self._ctx, inside[0].shown(inside[1]))
+                    self._files[real] = _File(self._ctx, inside[0].display_path(inside[1]))
             except ToolError as error:
                 if error.code not in _UNREADABLE:
                     self._denied.add(real)
@@ -327,7 +327,7 @@ class _Query:
 
     def _order(self, location: Location) -> tuple[str, Position]:
         inside = self._ctx.door.inside(location.path)
-        return (location.path if inside is None else inside[0].shown(inside[1])), location.start
+        return (location.path if inside is None else inside[0].display_path(inside[1])), location.start
 
     def _here(self) -> str:
         return f"{self.file.path}:{self._position.line + 1}:{self._position.character + 1}"
@@ -455,7 +455,7 @@ class _Query:
                 f"The rename would change {utf8_path(real)}, which is outside the workspace; nothing was changed.",
                 path=utf8_path(real),
             )
-        return inside[0].shown(inside[1])
+        return inside[0].display_path(inside[1])
 
 
 def _printable(path: str) -> str:

@@ -129,7 +129,7 @@ def register_hook(
 def _list(ctx: Context) -> Output:
     registry = ctx.hooks
     hooks = [
-        {"source": hook.source, "index": hook.number, **hook.kept(), **({"file": hook.file} if hook.file else {})}
+        {"source": hook.source, "index": hook.number, **hook.as_dict(), **({"file": hook.file} if hook.file else {})}
         for hook in registry.hooks
     ]
     data: dict[str, Any] = {"hooks": hooks, "count": len(hooks)}

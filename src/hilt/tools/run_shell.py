@@ -142,7 +142,7 @@ def run_shell(
             network="none" if preview else network,
             merge=True,
             tty=tty,
-            hear=_output_listener(ctx),
+            on_output=_output_listener(ctx),
             undoable=undoable,
         )
     allowed = "none" if preview else network or ctx.settings["shell.network"]
@@ -186,7 +186,7 @@ def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: st
     ]
     return Output(
         "\n".join(lines),
-        view=diff_view(list(change.shown), many=True),
+        view=diff_view(list(change.diffs), many=True),
         meta={"exit_code": 0, "undo": change.facts},
         classification="success",
         risk=risk.level,
@@ -205,18 +205,18 @@ def _with_change(output: Output, undoable: UndoableRun, risk: Risk, *, preview: 
         return output._replace(text=f"{output.text}\n[preview: nothing would change]") if preview else output
     elif preview:
         facts = change.facts
-        diff = diff_text(change.shown)
+        diff = diff_text(change.diffs)
         more = f"\n[diff: {len(diff) - DIFF_CHARACTERS} more characters]" if len(diff) > DIFF_CHARACTERS else ""
         lines = [diff[:DIFF_CHARACTERS].rstrip("\n") + more] if diff else []
         lines.append(
-            f'[preview: {change.counted} would change; send the command with apply: "{change.id}" to apply it]'
+            f'[preview: {change.files_text} would change; send the command with apply: "{change.id}" to apply it]'
         )
     else:
         facts = change.facts
         lines = _undo_lines(change)
     view = output.view
-    if change is not None and change.shown and view is not None:
-        view = {**view, "diffs": diff_view(list(change.shown), many=True)}
+    if change is not None and change.diffs and view is not None:
+        view = {**view, "diffs": diff_view(list(change.diffs), many=True)}
     text = "\n".join([output.text, *lines])
     return output._replace(text=text, view=view, meta={**output.meta, "preview" if preview else "undo": facts})
 

@@ -131,14 +131,16 @@ class _ResultPage:
         matches = self._tree.matches(self._pattern, self._selection, keep=keep, context=around, seconds=timeout)
         files = _without_first(matches.files, self._offset)
         results = [
-            _result(self._tree.shown(file.path), file, match, around) for file in files for match in file.matches
+            _result(self._tree.display_path(file.path), file, match, around) for file in files for match in file.matches
         ]
         facts = self._facts(matches, len(results), matches.total, "matches")
         listed = [views.File(item["file"], line=item["line"], content=item["text"]) for item in results]
         view = views.file_list(listed, total=matches.total)
         if format == "json":
             return Output(data={"results": results, **facts}, view=view, meta={"backend": self._tree.backend})
-        lines = [line for file in files for line in _listing(_one_line(self._tree.shown(file.path)), file, around)]
+        lines = [
+            line for file in files for line in _listing(_one_line(self._tree.display_path(file.path)), file, around)
+        ]
         if around and lines:
             lines.pop(0)  # the separator before the first group
         return self._text(lines, len(results), "matches", facts, view)
@@ -147,7 +149,7 @@ class _ResultPage:
         """Return the files that match, with the number of matches."""
         keep = self._offset + self._limit
         counts = self._tree.counts(self._pattern, self._selection, keep=keep, seconds=timeout)
-        files = [(self._tree.shown(path), count) for path, count in counts.files[self._offset :]]
+        files = [(self._tree.display_path(path), count) for path, count in counts.files[self._offset :]]
         facts = self._facts(counts, len(files), counts.total_files, "files")
         facts["total_matches"] = counts.total
         listed = [views.File(path, content=f"{count} match{'es' * (count != 1)}") for path, count in files]

@@ -7,7 +7,7 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.files.editing import Document, ShownChange, changed, diff_text, diff_view
+from hilt.files.editing import Document, FileDiff, changed, diff_text, diff_view
 from hilt.files.workspace import FORCED_BYTES, MAX_BYTES
 from hilt.output import views
 from hilt.params import Items
@@ -267,7 +267,7 @@ class _Replacing:
         self._line_numbers: dict[str, list[int]] = {}
         self.matched: list[Document] = []
         self.changed: list[Document] = []
-        self.changes: list[ShownChange] = []
+        self.changes: list[FileDiff] = []
 
     @property
     def first_line(self) -> int:
@@ -358,7 +358,7 @@ def _errors(document: Document) -> str:
     return "surrogateescape" if document.encoding.name == "utf-8" else "surrogatepass"
 
 
-def _change(document: Document, spans: list[Span]) -> ShownChange:
+def _change(document: Document, spans: list[Span]) -> FileDiff:
     """Return the change with its hunks built from the known spans, instead of comparing whole files."""
     change = document.change
     old = change.before or ""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from hilt.authority.visibility import Shown, definition, visible
+from hilt.authority.visibility import ListedTool, definition, visible
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
@@ -53,11 +53,11 @@ def tool_search(
 
 
 def _selected(
-    ctx: Context, names: Sequence[str], tools: Sequence[Shown]
-) -> tuple[list[Shown], list[dict[str, str | None]]]:
+    ctx: Context, names: Sequence[str], tools: Sequence[ListedTool]
+) -> tuple[list[ListedTool], list[dict[str, str | None]]]:
     """Return the tools with these names, and the unknown names, each with the nearest name."""
     by_name = _by_name(tools)
-    selected: dict[str, Shown] = {}
+    selected: dict[str, ListedTool] = {}
     missing = []
     for name in dict.fromkeys(names):
         entry = by_name.get(name) or by_name.get(_canonical_name(ctx, name))
@@ -87,7 +87,7 @@ def _canonical_name(ctx: Context, name: str) -> str:
         return name
 
 
-def _ranked(query: str, tools: Sequence[Shown], limit: int) -> list[Shown]:
+def _ranked(query: str, tools: Sequence[ListedTool], limit: int) -> list[ListedTool]:
     """Return the best matches; tools that the query names come first."""
     by_name = _by_name(tools)
     ranked = {by_name[word].name: by_name[word] for word in query.split() if word in by_name}
@@ -97,7 +97,7 @@ def _ranked(query: str, tools: Sequence[Shown], limit: int) -> list[Shown]:
     return list(ranked.values())[:limit]
 
 
-def _by_name(tools: Sequence[Shown]) -> dict[str, Shown]:
+def _by_name(tools: Sequence[ListedTool]) -> dict[str, ListedTool]:
     """Return the tools by their listed name, and by their built-in name."""
     return {entry.tool.name: entry for entry in reversed(tools)} | {entry.name: entry for entry in tools}
 
@@ -120,7 +120,7 @@ def _parameters(schema: Any) -> str:
     return " ".join(texts)
 
 
-def _answer(ctx: Context, matches: Sequence[Shown], tools: Sequence[Shown], missing: Sequence[Any]) -> Output:
+def _answer(ctx: Context, matches: Sequence[ListedTool], tools: Sequence[ListedTool], missing: Sequence[Any]) -> Output:
     """Return as many definitions as fit."""
     room = ctx.overflow.limit
     definitions: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.draft import Draft
-from hilt.files.editing import ShownChange, changed, diff_text, diff_view, require, shown_bytes
+from hilt.files.editing import FileDiff, changed, diff_of_bytes, diff_text, diff_view, require
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
@@ -170,7 +170,7 @@ def _selected(change: RecordedChange, path: str | None) -> list[Snapshot]:
     return files
 
 
-def _restore_to_draft(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownChange]:
+def _restore_to_draft(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[FileDiff]:
     """Write the old contents to the draft and return the resulting changes."""
     changes = []
     for file in files:
@@ -183,7 +183,7 @@ def _restore_to_draft(ctx: Context, draft: Draft, files: list[Snapshot]) -> list
         else:
             draft.write(file.path, old, mode=file.mode)
         if now != old:
-            changes.append(shown_bytes(file.path, now, old))
+            changes.append(diff_of_bytes(file.path, now, old))
     return changes
 
 
@@ -251,9 +251,9 @@ def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_
             text = f"Nothing was restored: the versions before {label} are gone, or tools may not read them."
         return Output(text, view=views.none(text), meta=meta)
     text = f"restored {restored.files} file{'s' * (restored.files != 1)} to before {label}"
-    meta["files"] = [file.path for file in restored.shown]
+    meta["files"] = [file.path for file in restored.diffs]
     text += f"\nskipped: {', '.join(skipped)}" if skipped else ""
-    return changed(text, list(restored.shown), meta, restored.id, many=True)
+    return changed(text, list(restored.diffs), meta, restored.id, many=True)
 
 
 class _CommandSteps(NamedTuple):
@@ -290,7 +290,7 @@ def _restore_inner(ctx: Context, change: RecordedChange, selected: _CommandSteps
     if old is None:
         raise ToolError("not_found", f"{path} was not a file before {change.operation} {change.id}.", path=path)
     with ctx.workspace.change("undo", [path], fresh=False) as draft:
-        diff = shown_bytes(path, draft.old(path), old[0])
+        diff = diff_of_bytes(path, draft.old(path), old[0])
         if is_preview:
             return Output(diff.diff, view=diff_view([diff]), meta={"id": change.id})
         draft.write(path, old[0], mode=old[1])

@@ -3,7 +3,7 @@
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
-from hilt.files.editing import changed, preview, require, shown_bytes
+from hilt.files.editing import changed, diff_of_bytes, preview, require
 from hilt.output import views
 from hilt.params import WritePath
 from hilt.text.encodings import UTF8, encode
@@ -38,7 +38,7 @@ def write_file(
         target = draft.resolve(path)
         old, new = draft.old(target), encode(content, UTF8)
         require(target, old, if_checksum=if_checksum, if_absent=if_absent)
-        change = shown_bytes(target, old, new)
+        change = diff_of_bytes(target, old, new)
         meta: dict[str, object] = {"path": target, "size": len(new), "created": old is None}
         if dry_run:
             if old is None:

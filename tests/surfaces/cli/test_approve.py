@@ -12,7 +12,7 @@ import pytest
 from hilt.config import digest
 from hilt.formats.digests import sha256
 from hilt.sandbox.process import Limits, run
-from hilt.state.approvals import Approvals, Asked
+from hilt.state.approvals import ApprovalRequest, Approvals
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.ancestry import hilt_above
 from tests.surfaces.commands import HILT, Command
@@ -20,7 +20,7 @@ from tests.surfaces.terminals import Screen, bare
 
 pytestmark = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes have names of their own on Linux only")
-ASKED = Asked(
+ASKED = ApprovalRequest(
     "run_shell",
     {"command": "make install"},
     "a rule asks",

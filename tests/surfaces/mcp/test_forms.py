@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.mcp.forms import (
     OTHER,
     approval_form,
@@ -18,7 +18,7 @@ from hilt.surfaces.mcp.forms import (
 from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
 from hilt.tools.ask_user import Option, Question
 
-ASKED = Asked(
+ASKED = ApprovalRequest(
     "run_shell",
     {"command": "make install"},
     "a rule asks",

@@ -34,7 +34,7 @@ class AgentOwner:
         self.record = OwnerRecord(self.name, machine_name(runtime.state), __version__, slots, 0)
         store = runtime.roster()
         # agents that keep all connections busy must not delay the renewal of the lease
-        self._database = store.database.apart()
+        self._database = store.database.separate()
         self._runs = store.runs.within(self._database)
         self._lease = float(runtime.settings["agents.lease_s"]) if store.database.is_shared else None
         self._is_registered = bool(slots) or self._lease is not None

@@ -80,7 +80,7 @@ class PostgresDatabase:
         """Return True: the first use creates the tables."""
         return True
 
-    def apart(self) -> PostgresDatabase:
+    def separate(self) -> PostgresDatabase:
         """Return the same database with its own connections."""
         return PostgresDatabase(self.url, self._workspace)
 
@@ -105,7 +105,7 @@ class PostgresDatabase:
         (now,) = db.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000").fetchone()
         return int(now)
 
-    def lives(self, db: Transaction, owner: str) -> bool:
+    def is_alive(self, db: Transaction, owner: str) -> bool:
         """Whether the lease of this owner has not expired."""
         query = "SELECT lease > extract(epoch FROM clock_timestamp()) * 1000000000 FROM agent_owners WHERE name=?"
         row = db.execute(query, (owner,)).fetchone()

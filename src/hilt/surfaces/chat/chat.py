@@ -15,7 +15,7 @@ from hilt.agents.starting import COMMAND, choose_model, open_conversation, open_
 from hilt.agents.transcripts import new_id
 from hilt.authority.authority import MODE
 from hilt.authority.principal import Values
-from hilt.authority.visibility import shown
+from hilt.authority.visibility import listed_tools
 from hilt.errors import ToolError
 from hilt.places import command
 from hilt.state.spending import Spending
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
     from hilt.agents.starting import ModelChoice
     from hilt.agents.transcripts import SessionFile
-    from hilt.authority.visibility import Shown
+    from hilt.authority.visibility import ListedTool
     from hilt.call import Result
     from hilt.runtime import Runtime
     from hilt.skills.skill import Skill
@@ -268,10 +268,10 @@ class Chat:
             raise result.error
         return result
 
-    async def tools(self) -> list[Shown]:
+    async def tools(self) -> list[ListedTool]:
         """Return the tools that the model sees."""
         runtime = self.runtime
-        return await _offload(lambda: list(shown(runtime.authority, session=runtime.session, client_asks=True)))
+        return await _offload(lambda: list(listed_tools(runtime.authority, session=runtime.session, client_asks=True)))
 
     async def set_mode(self, mode: str) -> None:
         """Change the mode of the session."""

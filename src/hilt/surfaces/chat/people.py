@@ -10,7 +10,7 @@ from select import select
 from typing import TYPE_CHECKING, Any
 
 from hilt.errors import ToolError
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.chat.drawing import Ink
 from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, is_answer, note_elsewhere, prompt
 from hilt.surfaces.cli.questions import ask_all
@@ -41,7 +41,7 @@ class People:
         self._refuses = True
         self._line.refuse_answer()
 
-    def _approve(self, asked: Asked, settled: int | None) -> UserAnswer:
+    def _approve(self, asked: ApprovalRequest, settled: int | None) -> UserAnswer:
         """Show a call and return the person's answer. Any other text is kept in the draft, as a message."""
         with self._taking_over(settled) as ask:
             if ask is None:

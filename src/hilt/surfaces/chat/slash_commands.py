@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from hilt.errors import ToolError
-from hilt.policy.modes import MODES, named
+from hilt.policy.modes import MODES, find_mode
 from hilt.schema import did_you_mean
 from hilt.surfaces.cli.prompt import one_line
 
@@ -58,7 +58,7 @@ async def _mode(chat: Chat, argument: str) -> None:
     if not argument:
         chat.tell(f"The mode is {chat.mode}. Modes: {', '.join(MODES)}.")
         return
-    await chat.set_mode(named(argument))
+    await chat.set_mode(find_mode(argument))
     chat.tell(f"The mode is now {chat.mode}.")
 
 

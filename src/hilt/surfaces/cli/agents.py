@@ -168,7 +168,7 @@ def _apply(options: Options, arguments: Namespace) -> int:
             )
         if host.worktrees.record(agent.id) is None:
             raise ToolError("not_found", f"The agent {agent.id} has no worktree with changes.")
-        note = host.take_over(agent, None)
+        note = host.apply_worktree(agent, None)
         remaining = host.worktrees.record(agent.id)
     sys.stdout.write(inert(note or "The worktree has no changes.") + "\n")
     return 0 if remaining is None or not remaining.problem else 1

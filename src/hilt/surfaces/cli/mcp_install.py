@@ -189,7 +189,7 @@ def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
     by_hand = f"Remove the entry for hilt from {one_line(path)} by hand."
     try:
         text = _text(data)[1]
-        servers = toml_tables.parsed(text) if real.endswith(".toml") else jsonc.parsed(text) if text.strip() else {}
+        servers = toml_tables.parse(text) if real.endswith(".toml") else jsonc.parse(text) if text.strip() else {}
     except NotEditable:
         return []  # the host cannot read it either
     *keys, _ = _keys(host, path, "")
@@ -309,7 +309,7 @@ def _keys(host: Host, path: str, name: str) -> list[str]:
     if host.keys == ("mcp",):
         # newer versions of this file nest the servers one level deeper
         with suppress(NotEditable, KeyError, TypeError):
-            inner = jsonc.parsed(_text(read_bytes(os.path.realpath(path)) or b"{}")[1])["mcp"]["servers"]
+            inner = jsonc.parse(_text(read_bytes(os.path.realpath(path)) or b"{}")[1])["mcp"]["servers"]
             if isinstance(inner, dict) and "type" not in inner:
                 return ["mcp", "servers", name]
     return keys
@@ -368,7 +368,7 @@ def _names(own: OwnTools, text: str) -> list[str]:
 
 
 def _value(own: OwnTools, text: str) -> Any:
-    value = jsonc.parsed(text) if text.strip() else None
+    value = jsonc.parse(text) if text.strip() else None
     for key in own.keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

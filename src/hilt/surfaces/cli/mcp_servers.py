@@ -7,7 +7,7 @@ import sys
 from hilt import places
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
-from hilt.servers.definitions import AcceptedTool, Difference, Raw, difference, named, shown_json, visible
+from hilt.servers.definitions import AcceptedTool, Difference, Raw, assign_names, difference, shown_json, visible
 from hilt.servers.tools import Servers, State
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Page, Terminal, one_line
@@ -59,7 +59,7 @@ def _described(state: State) -> list[str]:
     server = state.server
     place = server.url or " ".join((server.command, *server.args))
     lines = [f"{server.name}  {summary(state)}  ({server.transport}: {place}; {server.origin})"]
-    lines += [f"  {tool.shown}" + (f"  {_first(tool)}" if _first(tool) else "") for tool in state.tools or ()]
+    lines += [f"  {tool.listed_name}" + (f"  {_first(tool)}" if _first(tool) else "") for tool in state.tools or ()]
     lines += _changes(state.difference)
     if state.difference:
         lines.append(f"  to review: {places.command('mcp', 'trust', server.name)}")
@@ -86,7 +86,7 @@ def _changes(differs: Difference) -> list[str]:
     return [
         *(f"  changed, so refused: {name}" for name in differs.changed),
         *(f"  new, so not offered: {name}" for name in differs.new),
-        *(f"  removed: {name}" for name in differs.gone),
+        *(f"  removed: {name}" for name in differs.removed),
     ]
 
 
@@ -112,7 +112,7 @@ def _accept(screen: Terminal, options: Options, name: str) -> int:
         _show(screen, page, accepted or {}, now, differs)
         screen.write("Accept these definitions? [y/n] > ")
         answer = screen.read()
-        offered, notes = named(server.name, now, accepted or {})
+        offered, notes = assign_names(server.name, now, accepted or {})
         if answer.strip().casefold() not in ("y", "yes"):
             screen.write(("" if answer else "\n") + "Not accepted.\n")
             if accepted is None:
@@ -148,7 +148,7 @@ def _show(screen: Terminal, page: Page, accepted: dict[str, AcceptedTool], now: 
     for name in differs.changed:
         screen.write(f"changed: {one_line(visible(name))}\n")
         screen.write(page.diff(_difference(accepted[name].raw, new[name]), whole=True))
-    for name in differs.gone:
+    for name in differs.removed:
         screen.write(f"removed: {one_line(visible(name))}\n")
 
 

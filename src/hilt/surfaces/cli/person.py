@@ -19,7 +19,7 @@ from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, controlling_termina
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.state.approvals import Asked, UserAnswer
+    from hilt.state.approvals import ApprovalRequest, UserAnswer
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -32,7 +32,7 @@ def person() -> dict[str, Any]:
     return {"asker": PersonPrompt(_approve), "questioner": PersonPrompt(_answer)}
 
 
-def _approve(asked: Asked, settled: int | None) -> UserAnswer:
+def _approve(asked: ApprovalRequest, settled: int | None) -> UserAnswer:
     """Prompt the person at this terminal to approve a call, one prompt at a time."""
     from hilt.state.approvals import UserAnswer
     from hilt.surfaces.cli.prompt import prompt

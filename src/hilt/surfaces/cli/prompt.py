@@ -18,7 +18,7 @@ from hilt.output.terminal import inert
 
 if TYPE_CHECKING:
     from hilt.call import Json
-    from hilt.state.approvals import Asked
+    from hilt.state.approvals import ApprovalRequest
 
 _NARROWEST = 30
 _LINES_SHOWN = 10  # of a command, a diff or a text, so that the prompt usually fits on a screen of 24 lines
@@ -150,7 +150,9 @@ def _width(descriptor: int) -> int:
         return 80
 
 
-def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], object], width: int, color: bool) -> Answer:
+def prompt(
+    asked: ApprovalRequest, *, read: Callable[[], str], write: Callable[[str], object], width: int, color: bool
+) -> Answer:
     """Show a call and return the answer; the end of input denies, and an invalid answer prompts again."""
     page = Page(width=width, color=color)
     write(page.draw(asked, whole=False))
@@ -185,7 +187,7 @@ def is_answer(line: str) -> bool:
     return line.strip().casefold() in _ANSWERS
 
 
-def _choices(asked: Asked, *, was_cut: bool, color: bool) -> str:
+def _choices(asked: ApprovalRequest, *, was_cut: bool, color: bool) -> str:
     keys = [("y", "once"), *([("a", "always")] if asked.rules else []), ("n", "deny")]
     keys += [("p", "preview first")] if asked.preview else []
     keys += [("s", "show all")] if was_cut else []
@@ -210,7 +212,7 @@ class Page:
         self._color = color
         self.was_cut = False
 
-    def draw(self, asked: Asked, *, whole: bool) -> str:
+    def draw(self, asked: ApprovalRequest, *, whole: bool) -> str:
         """Return the lines of a call; `whole` includes every line of its texts."""
         self.was_cut = False
         lines = self._heading(asked)
@@ -231,12 +233,12 @@ class Page:
         """Return the lines of a unified diff, behind bars."""
         return "".join(line + "\n" for line in self._diff(diff, whole=whole))
 
-    def _heading(self, asked: Asked) -> list[str]:
+    def _heading(self, asked: ApprovalRequest) -> list[str]:
         rule = "-" * (self._width - 1)
         heading = f"{one_line(asked.tool)} {_REQUESTS.get(asked.kind, 'wants to run')}"
         return [_painted(rule, _DIM, self._color), *(_painted(line, _BOLD, self._color) for line in self._fit(heading))]
 
-    def _command(self, asked: Asked, *, whole: bool) -> list[str]:
+    def _command(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
         """Return the command with its risky part highlighted, or underlined on a terminal without colour."""
         text, part = plain(asked.command), plain(asked.part)
         start = text.find(part) if part and part != text else -1
@@ -268,7 +270,7 @@ class Page:
             lines += (self._bar + _painted(piece, sgr, self._color) for piece in self._fit(line, self._width - 2))
         return self._cut(lines, whole=whole)
 
-    def _arguments(self, asked: Asked, *, whole: bool) -> list[str]:
+    def _arguments(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
         arguments = [
             (name, value) for name, value in asked.arguments.items() if value != asked.command or not asked.command
         ]
@@ -299,7 +301,7 @@ class Page:
             pieces[0] = _painted(label, _CYAN, self._color) + pieces[0][len(label) :]
         return [self._bar + piece for piece in pieces]
 
-    def _facts(self, asked: Asked) -> list[str]:
+    def _facts(self, asked: ApprovalRequest) -> list[str]:
         lines: list[str] = []
         if asked.risk:
             part = f": {one_line(asked.part)}" if asked.part and asked.part != asked.command else ""

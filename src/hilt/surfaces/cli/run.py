@@ -338,14 +338,14 @@ def _show_prompt(runtime: Runtime, prompt: TypedPrompt, role: RunRole, *, asks_p
     from hilt.agents.reading import as_markdown
     from hilt.agents.references import expand
     from hilt.agents.transcripts import current, read
-    from hilt.authority.visibility import definition, shown
+    from hilt.authority.visibility import definition, listed_tools
 
     transcripts = transcripts_of(runtime)
     marks, records = Marks(), []
     if transcripts.exists(runtime.session):
         file = transcripts.find(runtime.session)
         marks, records = Marks(file.head.get("word")), current(read(file.path))
-    tools = shown(runtime.authority, session=runtime.session, client_asks=asks_person)
+    tools = listed_tools(runtime.authority, session=runtime.session, client_asks=asks_person)
     system = system_prompt(runtime, marks, read_project(runtime), tools, role.prompt)
     typed = expand(runtime, prompt.typed, command=runtime.skills().expand, around=marks.around).text
     message = "\n\n".join(filter(None, (typed, prompt.piped)))

@@ -160,9 +160,9 @@ def _show(options: Options, arguments: Namespace) -> int:
 
 
 def _new(options: Options, arguments: Namespace) -> int:
-    from hilt.skills.skill import name_problem, normal
+    from hilt.skills.skill import name_problem, normalize
 
-    name = normal(arguments.name)
+    name = normalize(arguments.name)
     reason = name_problem(name)
     if reason is not None:
         raise ToolError(
@@ -228,14 +228,14 @@ def _install(options: Options, arguments: Namespace) -> int:
 def _checked(path: str) -> tuple[WholeFolder, str]:
     """Return the files of a valid skill, read once, and its name."""
     from hilt.skills.checking import check_definition
-    from hilt.skills.folder_contents import UnusableFile, opened, whole_folder
-    from hilt.skills.skill import DEFINITIONS, normal
+    from hilt.skills.folder_contents import UnusableFile, open_folder, whole_folder
+    from hilt.skills.skill import DEFINITIONS, normalize
 
     if os.path.isfile(path) and os.path.basename(path).lower() == "skill.md":
         path = os.path.dirname(path) or "."
     above, folder = os.path.split(os.path.abspath(path))
     try:
-        with opened(os.path.join(above, folder), above) as handle:
+        with open_folder(os.path.join(above, folder), above) as handle:
             whole = whole_folder(handle)
     except UnusableFile as error:
         raise ToolError(
@@ -255,20 +255,20 @@ def _checked(path: str) -> tuple[WholeFolder, str]:
             f"{one_line(path)} is not a valid skill: {' '.join(map(one_line, problems))}",
             suggestion=f"Fix it, then check it: {places.command('skills', 'check', path)}",
         )
-    return whole, normal(folder)
+    return whole, normalize(folder)
 
 
 def _remove(options: Options, arguments: Namespace) -> int:
     from hilt.skills.library import unknown
-    from hilt.skills.skill import normal
+    from hilt.skills.skill import normalize
 
     refuse_tools("skills remove")
     folder = _own_folder()
     try:
-        installed = {normal(name): name for name in os.listdir(folder) if not name.startswith(".")}
+        installed = {normalize(name): name for name in os.listdir(folder) if not name.startswith(".")}
     except FileNotFoundError:
         installed = {}
-    name = installed.get(normal(arguments.name))
+    name = installed.get(normalize(arguments.name))
     if name is None:
         raise unknown("personal skill", arguments.name, installed)
     path = os.path.join(folder, name)

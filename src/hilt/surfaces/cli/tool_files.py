@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from hilt.call import Result
-    from hilt.state.approvals import Asked
+    from hilt.state.approvals import ApprovalRequest
     from hilt.surfaces.cli.parsing import Options, Parser, Run
 
 KINDS = ("folder", "markdown", "python")
@@ -305,7 +305,7 @@ def _check(options: Options, arguments: Namespace) -> int:
     return 0 if checked.ok else 1
 
 
-def _refuse(asked: Asked) -> NoReturn:
+def _refuse(asked: ApprovalRequest) -> NoReturn:
     """Fail instead of creating a pending approval: nobody waits for the call of an example."""
     raise ToolError(
         "no_one_to_ask",

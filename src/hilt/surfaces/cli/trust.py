@@ -150,7 +150,7 @@ def trust_file(screen: Terminal, trusted: Trust, name: str) -> bool:
     if trusted.is_trusted(kind, path, sha256(content)):
         screen.write(f"{label} is already trusted.\n")
         return True
-    before = trusted.kept(path)
+    before = trusted.trusted_content(path)
     page = screen.page()
     if before is None:
         screen.write(f"{label} ({kind}), {len(content):,} bytes:\n" + page.text(decoded(content), whole=True))

@@ -24,7 +24,7 @@ from hilt.running.incidents import log
 from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
-from hilt.surfaces.http import calling, catalogue, consents, records, work
+from hilt.surfaces.http import calling, consents, records, tools, work
 from hilt.surfaces.http.calling import Deliveries, HttpCall, ReadBatches, StartLimit, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
 from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS, HttpConnection
@@ -107,7 +107,7 @@ OWN_ROUTES = (
         "GET", EVENTS, "Open a WebSocket that streams all events", None, {}, _EVENTS_QUERY, status=101, errors=(426,)
     ),
 )
-ROUTES: tuple[Route, ...] = (*OWN_ROUTES, *catalogue.ROUTES, *consents.ROUTES, *work.ROUTES, *records.ROUTES)
+ROUTES: tuple[Route, ...] = (*OWN_ROUTES, *tools.ROUTES, *consents.ROUTES, *work.ROUTES, *records.ROUTES)
 
 
 class TokenPair(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hilt.errors import ToolError
-from hilt.state.approvals import Asked, UserAnswer
+from hilt.state.approvals import ApprovalRequest, UserAnswer
 
 
 class HttpAttendant:
@@ -21,7 +21,7 @@ class HttpAttendant:
         self._approver = approver
         self._on_output = on_output
 
-    def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
+    def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
         """Approve the call if the person makes it; otherwise return None: the approval is answered elsewhere."""
         return UserAnswer("once", by=self._approver) if self._approver else None
 

@@ -289,7 +289,7 @@ def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
     file = _find_file(served, request.query["path"])
     content = file_content(file.path)
     with closing(Trust(served.runtime.state)) as trusted:
-        before = trusted.kept(file.path)
+        before = trusted.trusted_content(file.path)
     return {
         "path": file.path,
         "kind": file.kind,

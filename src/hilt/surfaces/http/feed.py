@@ -79,7 +79,7 @@ class Feed:
         version, tidied_at = -1, 0.0
         while not self._ended.wait(POLL_SECONDS):
             try:
-                for event in (*self._observer.look(), *self._hosts.look()):
+                for event in (*self._observer.poll(), *self._hosts.poll()):
                     self._events.append(event)
                 current = self._reading.version()
                 if current != version:
@@ -88,7 +88,7 @@ class Feed:
                 now = time.monotonic()
                 if now - tidied_at > TIDY_SECONDS:
                     tidied_at = now
-                    for event in self._calls.look():
+                    for event in self._calls.poll():
                         self._events.append(event)
                     self._events.forget(self._position)
                 if now - self._pruned_at > PRUNE_SECONDS or self._unpruned > PRUNE_EVENTS:

@@ -347,10 +347,10 @@ def _server(state: State) -> dict[str, Any]:
         "disabled": server.disabled,
         "status": "disabled" if server.disabled else status,
         "summary": summary(state),
-        "tools": [tool.shown for tool in state.tools or ()],
+        "tools": [tool.listed_name for tool in state.tools or ()],
         "failure": state.failure,
         "notes": list(state.notes),
-        "unaccepted": [*difference.changed, *difference.new, *difference.gone],
+        "unaccepted": [*difference.changed, *difference.new, *difference.removed],
     }
 
 

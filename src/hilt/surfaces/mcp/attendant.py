@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from hilt.errors import ToolError
 from hilt.state.approvals import POLL_SECONDS, UserAnswer
-from hilt.surfaces.mcp.content import sound
+from hilt.surfaces.mcp.content import replace_surrogates
 from hilt.surfaces.mcp.forms import (
     FORM,
     approval_form,
@@ -32,7 +32,7 @@ from hilt.surfaces.mcp.forms import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.call import Result
-    from hilt.state.approvals import Asked
+    from hilt.state.approvals import ApprovalRequest
     from hilt.surfaces.mcp.open_forms import OpenForms
 
     # asks the client and returns its answers; the forms may be answered elsewhere first
@@ -68,7 +68,7 @@ class ClientAnswers:
         if isinstance(preview, str):
             for digest, answer in self.approvals.items():
                 if answer is not None and answer.kind == "preview":
-                    self.approvals[digest] = answer._replace(made=preview)
+                    self.approvals[digest] = answer._replace(preview_id=preview)
 
 
 class Attending:
@@ -105,7 +105,7 @@ class Attending:
         self._count = 0
         self._allowance = _Allowance()
         replies.by = by
-        self.asked: tuple[Asked, str] | None = None  # the approval to request from the client, and its digest
+        self.asked: tuple[ApprovalRequest, str] | None = None  # the approval to request from the client, and its digest
         self.questions: Sequence[Any] = ()  # for the client
         self._asked_at = 0.0
         self._form_lock: threading.Lock | None = None  # set if the client is asked while the call runs
@@ -120,7 +120,7 @@ class Attending:
         """Whether this run of the call ended with questions."""
         return bool(self.needs)
 
-    def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
+    def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
         """Return the user's answer to exactly this call, None if nobody answered; end the run to ask first."""
         if "form" not in self._can or not self._approves:
             return None
@@ -151,7 +151,7 @@ class Attending:
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
 
     def _need(self, name: str, form: dict[str, Any]) -> None:
-        self.needs[name] = sound(form)
+        self.needs[name] = replace_surrogates(form)
 
     def sent(self) -> None:
         """Record the time at which the client is asked."""
@@ -168,7 +168,7 @@ class Attending:
 
     def inputs(self, requests: Mapping[str, Any]) -> Responses:
         """Return the client's answers by name; None for requests that it does not support."""
-        requests = sound(dict(requests))
+        requests = replace_surrogates(dict(requests))
         answers: Responses = dict.fromkeys(requests)
         supported = {name: request for name, request in requests.items() if self._is_supported(request)}
         if self._wait is not None:

@@ -32,7 +32,7 @@ from hilt.state.approvals import POLL_SECONDS
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
 from hilt.surfaces.mcp.call_tasks import AFTER_SECONDS, CallTask, CallTasks, Failure, Outcome
 from hilt.surfaces.mcp.clients import Client, client_of
-from hilt.surfaces.mcp.content import call_answer, error_result, sound
+from hilt.surfaces.mcp.content import call_answer, error_result, replace_surrogates
 from hilt.surfaces.mcp.first_run import FirstRun
 from hilt.surfaces.mcp.names import APPROVAL, SESSION, TASKS
 from hilt.surfaces.mcp.open_forms import OpenForms
@@ -400,7 +400,7 @@ class Progress:
             done = self._last + STEP  # progress must increase, whatever a tool reports
             total = total if total is None or total >= done else None
         self._last, self._total, self._sent = done, total, True
-        await self._session.report_progress(done, total, sound(message) or None)
+        await self._session.report_progress(done, total, replace_surrogates(message) or None)
 
 
 class CallRun:
@@ -505,7 +505,9 @@ class CallRun:
         elif kind == "log" and values[0] in self._levels:
             level, data = values
             if is_modern(self._ctx) or _is_wanted(self._ctx, level):
-                params = types.LoggingMessageNotificationParams(level=level, data=sound(data), logger=self._call.tool)
+                params = types.LoggingMessageNotificationParams(
+                    level=level, data=replace_surrogates(data), logger=self._call.tool
+                )
                 note = types.LoggingMessageNotification(params=params)
                 await self._ctx.session.send_notification(note, related_request_id=self._ctx.request_id)
         elif kind == "ask":
@@ -624,7 +626,7 @@ async def _ask(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
 async def _log_notice(ctx: Ctx, message: str) -> None:
     """Send a log message to a client that has a connection."""
     if _is_wanted(ctx, "notice"):
-        params = types.LoggingMessageNotificationParams(level="notice", data=sound(message), logger="hilt")
+        params = types.LoggingMessageNotificationParams(level="notice", data=replace_surrogates(message), logger="hilt")
         note = types.LoggingMessageNotification(params=params)
         await ctx.session.send_notification(note, related_request_id=ctx.request_id)
 

@@ -6,19 +6,19 @@ import json
 from functools import cache
 from typing import Any
 
-from hilt.authority.visibility import Shown
+from hilt.authority.visibility import ListedTool
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
 from hilt.places import command
-from hilt.schema import Schema, promised, structured, validate
+from hilt.schema import Schema, structured, structured_schema, validate
 from hilt.surfaces.mcp.names import META_CHARACTERS, OWN, RESULT_CHARACTERS, SESSION
 from hilt.surfaces.mcp.sessions import Session
 
 COMPLETE = {"resultType": "complete"}  # in every result except questions; not sent to older clients
 
 
-def tool_entry(shown: Shown) -> dict[str, Any]:
+def tool_entry(shown: ListedTool) -> dict[str, Any]:
     """Return the tools/list entry of a tool."""
     entry: dict[str, Any] = {
         "name": shown.name,
@@ -51,10 +51,10 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
     """
     if result.error is not None:
         return error_result(result.error, result)
-    content: list[dict[str, Any]] = list(sound(result.content)) if result.content else []
+    content: list[dict[str, Any]] = list(replace_surrogates(result.content)) if result.content else []
     text, data = result.result, result.data
     if not _is_sound(text):
-        text, data = sound(text), sound(data)
+        text, data = replace_surrogates(text), replace_surrogates(data)
     visible = text or _image_description(content, result)
     if visible or not content:
         content.insert(0, {"type": "text", "text": visible})
@@ -98,12 +98,12 @@ def _image_description(content: list[dict[str, Any]], result: Result) -> str:
     """Return a description of an image file, for hosts that pass only text to their model."""
     if "path" not in result.meta or [block.get("type") for block in content] != ["image"]:
         return ""
-    return str(sound(f"{result.meta['path']}: {content[0]['mimeType']}, {result.meta['size']} bytes"))
+    return str(replace_surrogates(f"{result.meta['path']}: {content[0]['mimeType']}, {result.meta['size']} bytes"))
 
 
 def _violation(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> str | None:
     """Return how a response violates the output schema or the protocol; None if it does not."""
-    schema = promised(output)
+    schema = structured_schema(output)
     if schema is not None and "structuredContent" not in answer:
         return "The tool returned text, but its output schema requires data."
     if trusted:
@@ -135,8 +135,8 @@ def error_result(error: ToolError, result: Result | None = None) -> dict[str, An
     data: dict[str, Any] = {"code": error.code}
     if error.details and _is_small(error.details):
         data["details"] = error.details
-    meta = {f"{OWN}error": sound(data), **(_meta_of(result) if result is not None else {})}
-    return {**COMPLETE, "content": [{"type": "text", "text": sound(text)}], "isError": True, "_meta": meta}
+    meta = {f"{OWN}error": replace_surrogates(data), **(_meta_of(result) if result is not None else {})}
+    return {**COMPLETE, "content": [{"type": "text", "text": replace_surrogates(text)}], "isError": True, "_meta": meta}
 
 
 # metadata that a host can use; other surfaces include more
@@ -148,7 +148,7 @@ def _meta_of(result: Result) -> dict[str, Any]:
     meta = {name.strip("_"): result.meta[name] for name in _META_KEYS if name in result.meta}
     if result.risk:
         meta["risk"] = result.risk
-    return {f"{OWN}meta": sound(meta)} if meta and _is_small(meta) else {}
+    return {f"{OWN}meta": replace_surrogates(meta)} if meta and _is_small(meta) else {}
 
 
 def _is_small(value: Any) -> bool:
@@ -158,7 +158,7 @@ def _is_small(value: Any) -> bool:
         return False
 
 
-def sound(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     """Replace lone surrogates, which tool output and file names may contain, so that the value is valid UTF-8."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 

@@ -11,7 +11,7 @@ from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.state.approvals import Asked
+    from hilt.state.approvals import ApprovalRequest
 
 FORM = "elicitation/create"
 OTHER = "Other answer"  # the choice that opens a second form
@@ -19,7 +19,7 @@ _WIDTH = 100
 _LINES = 30  # of a command or diff
 
 
-def approval_form(asked: Asked) -> dict[str, Any]:
+def approval_form(asked: ApprovalRequest) -> dict[str, Any]:
     """Return the request for approval of a call.
 
     It has a single choice: some terminals cannot submit a form that ends with an empty text field. The default denies,
@@ -41,7 +41,9 @@ def approval_form(asked: Asked) -> dict[str, Any]:
     return _form(_description(asked), {"decision": decision})
 
 
-def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automatic: bool) -> UserAnswer | None:
+def read_approval(
+    asked: ApprovalRequest, response: Mapping[str, Any], by: str, *, automatic: bool
+) -> UserAnswer | None:
     """Return the user's answer; None if nobody answered.
 
     `automatic` means that the form was closed faster than a user could close it: then nobody has seen it.
@@ -145,7 +147,7 @@ def _form(message: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {"method": FORM, "params": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
-def _description(asked: Asked) -> str:
+def _description(asked: ApprovalRequest) -> str:
     """Return the call as shown in a terminal: control characters are visible, and truncation is marked."""
     from hilt.surfaces.cli.prompt import Page
 

@@ -10,7 +10,7 @@ from hilt.authority.prompting import answer_of
 from hilt.authority.questioning import question_json
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.state.approvals import Asked
+from hilt.state.approvals import ApprovalRequest
 from hilt.state.questions import Questions
 from hilt.surfaces.mcp.attendant import ClientAnswers
 
@@ -26,7 +26,7 @@ class OpenForms:
         self._approval: str | None = None
         self._question: str | None = None
 
-    def open(self, asked: tuple[Asked, str] | None, questions: Sequence[Any]) -> None:
+    def open(self, asked: tuple[ApprovalRequest, str] | None, questions: Sequence[Any]) -> None:
         """Store an approval with its digest, and questions, if a user elsewhere is available to answer them."""
         authority, workspace = self._runtime.authority, self._runtime.id
         approvals, seconds = authority.approvals(), authority.settings["approvals.timeout_s"]
@@ -73,7 +73,7 @@ class OpenForms:
         if self._digest:
             approvals, call = self._runtime.authority.approvals(), (self._runtime.id, self._session, self._digest)
             if not approvals.use_preview(*call):
-                approvals.use_given(*call)
+                approvals.consume_approval(*call)
 
     def _settle_approval(self, id: str) -> None:
         approvals, answers = self._runtime.authority.approvals(), self._replies.approvals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hilt.authority.visibility import shown
+from hilt.authority.visibility import listed_tools
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.content import tool_entry
 
@@ -21,5 +21,5 @@ def tool_list(runtime: Runtime, choice: Choice, session: str, *, client_asks: bo
     authority, (search, lean) = runtime.authority, choice
     return [
         tool_entry(tool)
-        for tool in shown(authority, session=session, search=search, lean=lean, client_asks=client_asks)
+        for tool in listed_tools(authority, session=session, search=search, lean=lean, client_asks=client_asks)
     ]

@@ -27,7 +27,7 @@ UNSUPPORTED = 3  # exit code for a pattern that only ripgrep supports
 LAUNCH = """import os, sys
 sys.path.insert(0, sys.argv[1])
 try:
-    from hilt.search.standin import main
+    from hilt.search.fallback import main
     main(sys.argv[2])
 finally:
     os._exit(70)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hilt.authority.visibility import Shown, shown
+from hilt.authority.visibility import ListedTool, listed_tools
 from hilt.call import Json
 from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem
@@ -32,11 +32,11 @@ _LIST = record({"tools": array(_TOOL), "errors": array(_ERROR), "next": _STRING_
 def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
     runtime = served.runtime
     custom = runtime.custom().definitions
-    tools = shown(runtime.authority, session=runtime.session)
+    tools = listed_tools(runtime.authority, session=runtime.session)
     return [_row(tool, custom[tool.name].source if tool.name in custom else tool.tool.source) for tool in tools]
 
 
-def _row(tool: Shown, source: str) -> dict[str, Any]:
+def _row(tool: ListedTool, source: str) -> dict[str, Any]:
     return {
         "id": tool.name,
         "name": tool.name,
