@@ -810,9 +810,9 @@ class Runtime:
             label=label,
             writable=True,
             closed=[self.state],
-            kept=[self._config],
+            read_only=[self._config],
             installed=lambda: places.installation(path, writable),
-            asked=lambda: [
+            startup_files=lambda: [
                 os.path.join(home, name)
                 for home in places.homes(self.environ)
                 for name in without(START_FILES, writable)

@@ -156,15 +156,15 @@ class Desktop:
         from PIL import Image
 
         capture = self.screen.capture()
-        shown = self._area_to_show(capture, app, region)
-        frame = fitted(shown, self._longest)
-        left, top = shown.x - self.screen.area.x, shown.y - self.screen.area.y
-        image = capture.image.crop((left, top, left + shown.width, top + shown.height))
+        area = self._area_to_show(capture, app, region)
+        frame = fitted(area, self._longest)
+        left, top = area.x - self.screen.area.x, area.y - self.screen.area.y
+        image = capture.image.crop((left, top, left + area.width, top + area.height))
         if frame.scale != 1:
             image = image.resize(frame.size, Image.Resampling.LANCZOS)
         thumbnail = make_thumbnail(image)
         tree = self._access.tree(capture.windows, self.pause) if marks else ElementTree(())
-        items = [item for item in self._visible(tree.elements, capture.windows) if shown.contains(item.point)]
+        items = [item for item in self._visible(tree.elements, capture.windows) if area.contains(item.point)]
         notes = list(tree.notes)
         if len(items) > MARKS_MAX:
             notes.append(f"{len(items) - MARKS_MAX} more elements have no number: use region or app to see fewer.")

@@ -55,24 +55,28 @@ def _draw(image: Image.Image, frame: ImageFrame, boxes: Sequence[Box]) -> Marked
     canvas = image.copy()
     pen = ImageDraw.Draw(canvas)
     area = Box(0, 0, *canvas.size)
-    shown = [frame.box_to_image(box).clipped(area) for box in boxes]
+    boxes_in_image = [frame.box_to_image(box).clipped(area) for box in boxes]
     sizes = [_size(pen, str(number), font) for number in range(1, len(boxes) + 1)]
     labels: dict[int, _Label] = {}
-    for index in sorted(range(len(shown)), key=lambda index: shown[index].width * shown[index].height):
-        label = _best_label(shown[index], sizes[index], area, shown, [other.box for other in labels.values()], ink)
+    for index in sorted(
+        range(len(boxes_in_image)), key=lambda index: boxes_in_image[index].width * boxes_in_image[index].height
+    ):
+        label = _best_label(
+            boxes_in_image[index], sizes[index], area, boxes_in_image, [other.box for other in labels.values()], ink
+        )
         if label is not None:
             labels[index] = label
-    for index, box in enumerate(shown):
+    for index, box in enumerate(boxes_in_image):
         if index in labels:
             pen.rectangle((box.x, box.y, box.right - 1, box.bottom - 1), outline=_color(index), width=LINE_PIXELS)
     for index, label in labels.items():
         if label.is_far:
-            start, end = _nearest(label.box, shown[index])
+            start, end = _nearest(label.box, boxes_in_image[index])
             pen.line((*start, *end), fill="white", width=LINE_PIXELS + 2)
             pen.line((*start, *end), fill=_color(index), width=LINE_PIXELS)
     for index, label in labels.items():
         x, y, right, bottom = label.box.x, label.box.y, label.box.right - 1, label.box.bottom - 1
-        pen.polygon(_notch(label.box, shown[index]), fill=_color(index))
+        pen.polygon(_notch(label.box, boxes_in_image[index]), fill=_color(index))
         pen.rectangle((x, y, right, bottom), fill=_color(index))
         middle = ((x + right + 1) / 2, (y + bottom + 1) / 2)
         pen.text(middle, str(index + 1), fill="white", font=font, anchor="mm")

@@ -38,12 +38,12 @@ class Root:
         label: str | None,
         writable: bool,
         closed: Sequence[str] = (),
-        kept: Sequence[str] = (),
+        read_only: Sequence[str] = (),
         installed: Callable[[], Sequence[str]] = tuple,
-        asked: Callable[[], Sequence[str]] = tuple,
+        startup_files: Callable[[], Sequence[str]] = tuple,
         is_library: bool = False,
     ) -> None:
-        """`installed` and `asked` return paths that only matter for writes; they are called by the first write."""
+        """`installed` and `startup_files` return paths that only matter for writes; the first write calls them."""
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
         self.label = label  # prefix of displayed paths; None for the first root
@@ -51,9 +51,9 @@ class Root:
         self.is_library = is_library  # the user's skills: readable, but not opened by the user
         # hilt's own folders, which may be inside the workspace, such as a home directory
         self._closed = self._inside(closed)
-        self._kept = self._inside(kept)
+        self._read_only = self._inside(read_only)
         self._find_installed = installed
-        self._find_asked = asked
+        self._find_startup_files = startup_files
 
     @cached_property
     def _installed(self) -> frozenset[tuple[str, ...]] | None:
@@ -62,9 +62,9 @@ class Root:
         return None if self.real in installed else self._inside(installed)
 
     @cached_property
-    def _asked(self) -> frozenset[tuple[str, ...]]:
+    def _startup_files(self) -> frozenset[tuple[str, ...]]:
         """The startup files of a home directory inside this folder."""
-        return self._inside([path for path in self._find_asked() if _below(path, self.real)])
+        return self._inside([path for path in self._find_startup_files() if _below(path, self.real)])
 
     def _inside(self, paths: Sequence[str]) -> frozenset[tuple[str, ...]]:
         # both as written and resolved
@@ -78,7 +78,7 @@ class Root:
 
     def is_read_only(self, parts: Sequence[str]) -> bool:
         """Whether this is a folder that tools can only read, whatever its name."""
-        return bool(self._kept) and tuple(map(fold, parts)) in self._kept
+        return bool(self._read_only) and tuple(map(fold, parts)) in self._read_only
 
     @property
     def is_part(self) -> bool:
@@ -91,7 +91,7 @@ class Root:
 
     def asks(self, parts: Sequence[str]) -> bool:
         """Whether this is one of the user's startup files."""
-        return bool(self._asked) and tuple(map(fold, parts)) in self._asked
+        return bool(self._startup_files) and tuple(map(fold, parts)) in self._startup_files
 
     def open(self) -> int:
         """Open the folder and return its descriptor; not cached, because a workspace may be replaced."""
@@ -148,7 +148,7 @@ class Door:
         self.rules = rules
         self.marked = marked
         self.barrier = barrier
-        self._asked: set[str] = set()  # names that need approval and that the user was asked about
+        self._prompted: set[str] = set()  # names that need approval and that the user was asked about
         prefixes = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
         # longest first: one root may be inside another
         self._prefixes = sorted(prefixes, key=lambda pair: len(pair[1]), reverse=True)
@@ -159,12 +159,12 @@ class Door:
 
     def under(self, barrier: Barrier) -> Door:
         """Return this door with the rules of one call."""
-        return self._copy(self._asked, barrier)
+        return self._copy(self._prompted, barrier)
 
     def _copy(self, asked: set[str], barrier: Barrier | None) -> Door:
         copy = Door.__new__(Door)
         copy.roots, copy.rules, copy._prefixes = self.roots, self.rules, self._prefixes
-        copy.marked, copy.barrier, copy._asked = self.marked, barrier, asked
+        copy.marked, copy.barrier, copy._prompted = self.marked, barrier, asked
         return copy
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
@@ -222,7 +222,7 @@ class Door:
             raise ToolError("protected_path", f"{path} contains hilt's settings; tools can only read it.", path=path)
         if root.is_installed(parts):
             raise _part_of_hilt(path, root, parts)
-        if self._asks(root, parts) and path not in self._asked:
+        if self._asks(root, parts) and path not in self._prompted:
             raise ToolError(
                 "protected_path",
                 f"{path} can run programs automatically, and the user was not asked about writing it.",
@@ -258,7 +258,7 @@ class Door:
         """
         root, parts = self.locate(path)
         unapproved = [root.display_path(names) for names in _partial_paths(parts) if self._asks(root, names)]
-        self._asked.update(unapproved)
+        self._prompted.update(unapproved)
         return unapproved
 
     @contextmanager

@@ -63,11 +63,11 @@ class Confinement:
         mode: Callable[[str], str],
         bars: Callable[[Door], Bars | None],
         shared: Sandbox | None,
-        shown: tuple[str, ...] = (),
+        always_readable: tuple[str, ...] = (),
     ) -> None:
         """`mode` returns the mode of a session, `bars` the rules on paths. The caller closes a `shared` sandbox.
 
-        `shown` paths stay readable even where the folder around them is hidden.
+        `always_readable` paths stay readable even where the folder around them is hidden.
         """
         self._place = place
         self._settings = settings
@@ -77,7 +77,7 @@ class Confinement:
         self._bars = bars
         self._sandbox = shared
         self._is_own = shared is None
-        self._shown = tuple(map(os.path.realpath, shown))
+        self._always_readable = tuple(map(os.path.realpath, always_readable))
         unprotected = settings["shell.writable"]
         self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), unprotected)
         self._is_protected = matcher(self._protected)
@@ -286,7 +286,7 @@ class Confinement:
             session=session,
             private=self._private_folder(session),
             folder=folder,
-            always_readable=self._shown,
+            always_readable=self._always_readable,
             is_protected=self._is_protected,
             start_files=self._start_files,
             read_only=tuple(dict.fromkeys(own_files)),

@@ -197,18 +197,18 @@ def assign_names(
     for raw in exact_first:
         name = raw["name"]
         if name in before:
-            shown = before[name].listed_name
+            listed_name = before[name].listed_name
         else:
             plain = f"{PREFIX}{server}__{_OTHER.sub('_', name)}"
             suffix = "_" + sha256(name.encode("utf-8", "surrogatepass")).hex()[:_HASH_LENGTH]
             unique = plain[: NAME_MAX - len(suffix)] + suffix
-            shown = plain if len(plain) <= NAME_MAX and plain not in used_names else unique
+            listed_name = plain if len(plain) <= NAME_MAX and plain not in used_names else unique
             if plain in used_names:
-                notes.append(f"{visible(name)} has the same name as another tool and is renamed to {shown}")
-            if shown in used_names:
+                notes.append(f"{visible(name)} has the same name as another tool and is renamed to {listed_name}")
+            if listed_name in used_names:
                 continue  # the hashes collide too
-            used_names.add(shown)
-        tools.append(AcceptedTool(raw, shown, digest(raw)))
+            used_names.add(listed_name)
+        tools.append(AcceptedTool(raw, listed_name, digest(raw)))
     return sorted(tools, key=lambda tool: tool.listed_name), notes
 
 

@@ -110,7 +110,7 @@ def change(command, statement: str) -> None:
 
 
 def test_the_check_and_the_head_are_available_as_json(command):
-    assert json.loads(audit_text(command, "verify", "--json")) == {"whole": True, "breaks": []}
+    assert json.loads(audit_text(command, "verify", "--json")) == {"intact": True, "breaks": []}
     head = json.loads(audit_text(command, "head", "--json"))
     assert audit_text(command, "head") == f"{head['row']}:{head['hash']}\n"
     change(command, "UPDATE audit SET outcome='x' WHERE seq=2")
@@ -118,7 +118,7 @@ def test_the_check_and_the_head_are_available_as_json(command):
     done = command.run("audit", "verify", "--json")
 
     report = json.loads(done.stdout)
-    assert (done.returncode, report["whole"], [item["row"] for item in report["breaks"]]) == (1, False, [2])
+    assert (done.returncode, report["intact"], [item["row"] for item in report["breaks"]]) == (1, False, [2])
 
 
 def test_every_break_is_reported(command):

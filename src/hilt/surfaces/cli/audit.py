@@ -126,7 +126,7 @@ def _verify(options: Options, arguments: Namespace) -> int:
         breaks = trail.breaks(arguments.witness)
     if arguments.json:
         data = [{"row": broken.seq, "reason": broken.reason} for broken in breaks]
-        sys.stdout.write(json.dumps({"whole": not breaks, "breaks": data}, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps({"intact": not breaks, "breaks": data}, ensure_ascii=False) + "\n")
         return 1 if breaks else 0
     for broken in breaks:
         sys.stdout.write(f"The audit trail is broken at row {broken.seq}: {broken.reason}\n")
