@@ -84,6 +84,7 @@ def test_the_user_is_informed_once_and_commands_run_confined(system, answer):
 
     [asked] = system.asked
     system.check_names_gaps(asked.reason)
+    assert len(asked.reason) <= 300  # a person reads it in a prompt, a model in an error
     system.check_is_unharmed()
 
 

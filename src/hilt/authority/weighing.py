@@ -150,10 +150,9 @@ def _vote_on_sandbox(authority: Authority, prepared: Prepared, ctx: Context) -> 
 
 
 def _partial(authority: Authority, ctx: Context, mode: Mode) -> Vote:
-    unenforced = unenforced_rules(authority, ctx, mode)
-    gaps = [f"the rule {rule} is not enforced for commands in the workspace" for rule in unenforced]
-    missing = "; ".join((*ctx.processes.sandbox.missing, *gaps))
-    return Vote("ask", "sandbox", f"the sandbox on this system is only partial. Missing: {missing}")
+    rules = [f"the rule {rule} is not enforced for commands" for rule in unenforced_rules(authority, ctx, mode)]
+    gaps = "; ".join((*ctx.processes.sandbox.missing, *rules))
+    return Vote("ask", "sandbox", f"the sandbox is only partial: {gaps}")
 
 
 def _has_unaccepted_rules(authority: Authority, ctx: Context, mode: Mode) -> bool:

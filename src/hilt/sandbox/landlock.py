@@ -45,22 +45,22 @@ _MAX_DEPTH = 40
 
 
 def missing(version: int) -> tuple[str, ...]:
-    """Return what this version of Landlock does not enforce."""
+    """Return what this version of Landlock does not enforce, in short: all of it is part of a prompt."""
     gaps = [
-        "protected files (.git hooks and config, .hilt, .vscode, shell start files, ...) in the workspace are writable",
-        "sensitive files (.env, ...) in a writable workspace are readable",
-        "names of hidden files can be listed",
-        "modes, owners and timestamps of the user's files can be changed everywhere",
-        "UDP, multipath TCP, Unix and similar sockets reach the host and the network",
-        "commands share the system's /tmp instead of a private one",
-        "other processes are visible, and their shared memory and the user's keyrings are accessible",
+        "protected files in the workspace are writable",
+        "sensitive files in it are readable",
+        "hidden names can be listed",
+        "modes and times of all files can be changed",
+        "UDP and Unix sockets reach the network",
+        "there is no private /tmp",
+        "other processes are visible",
     ]
     if version < 3:
         gaps.append("files outside the workspace can be truncated")
     if version < 4:
-        gaps.append("TCP reaches the host and the network")
+        gaps.append("TCP reaches the network")
     if version < 6:
-        gaps.append("signals reach other processes of the user")
+        gaps.append("signals reach other processes")
     return tuple(gaps)
 
 
