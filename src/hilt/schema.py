@@ -285,7 +285,7 @@ def structured_schema(output: Schema | None) -> Schema | None:
 
 
 def structured(output: Schema | None, data: Any) -> dict[str, Any]:
-    """Return the data as an object that matches the `promised` schema: unchanged, or wrapped as `result`."""
+    """Return the data as an object that matches the `structured_schema`: unchanged, or wrapped as `result`."""
     return data if isinstance(data, dict) and (output is None or _is_object(output)) else {"result": data}
 
 

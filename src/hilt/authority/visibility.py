@@ -71,7 +71,7 @@ def visible(
     search: bool = False,
     lean: bool = False,
 ) -> list[ListedTool]:
-    """Like `shown`, from its parts: `hidden` returns why a tool is hidden."""
+    """Like `listed_tools`, from its parts: `hidden` returns why a tool is hidden."""
     requested = {catalog.find(name, chosen).tool.name for name in only}  # raises for an unknown name
     present = {tool.name: tool for tool in catalog.tools() if not hidden(tool)}
     tools = {
