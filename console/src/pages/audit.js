@@ -1,6 +1,6 @@
 /** Audit: the record of all calls, its verification and its export. */
 import { api, here } from "../api.js";
-import { onEvents } from "../events.js";
+import { coalesced, onEvents } from "../events.js";
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { DataTable, Empty, ErrorBox, Field, Loading, Page, Time, useAction, useList } from "../parts/index.js";
 import { query, setQuery } from "../router.js";
@@ -33,15 +33,13 @@ const COLUMNS = [
 export default function Audit() {
   const entered = useMemo(() => filtersIn(query.value), [query.value]);
   const filters = useDebounced(entered);
-  const { rows, error, isLoading, hasMore, more, reload } = useList("/v1/audit", "entries", {
-    query: { ...filters, ...here() },
-    limit: 200,
-  });
+  const listed = { ...filters, ...here() };
+  const { rows, error, isLoading, hasMore, more, reload } = useList("/v1/audit", "entries", { query: listed, limit: 200 });
   const verify = useAction(() => api.get("/v1/audit/verify"));
   const [verified, setVerified] = useState(null);
-  const save = useAction(() => exportRows({ ...filters, ...here() }));
+  const save = useAction(() => exportRows(listed));
   const isFiltered = Object.keys(filters).length > 0;
-  const newest = `${JSON.stringify(filters)} ${rows[0]?.seq}`;
+  const newest = rows[0]?.seq;
   const check = async () => {
     setVerified(null);
     setVerified((await verify.run()) ?? null);
@@ -66,7 +64,7 @@ export default function Audit() {
       !error &&
       !rows.length &&
       html`<${Empty} title=${isFiltered ? "No call matches" : "No calls yet"}>${isFiltered ? "Change the search or the filters." : "Every call that hilt decides on is recorded here."}<//>`}
-      <${NewCalls} key=${newest} reload=${reload} />
+      <${NewCalls} key=${`${JSON.stringify(listed)} ${newest}`} newest=${newest} listed=${listed} reload=${reload} />
       ${rows.length > 0 && html`<${DataTable} label="Recorded calls" columns=${COLUMNS} rows=${rows} keyOf=${(row) => row.id} tools=${false} />`}
       ${hasMore && html`<div class="buttons"><button type="button" onClick=${more}>Show older calls</button></div>`}
     <//>
@@ -74,14 +72,21 @@ export default function Audit() {
 }
 
 /** A button that loads calls recorded since the list was loaded: rows do not move by themselves. */
-function NewCalls({ reload }) {
-  const [number, setNumber] = useState(0);
-  useEffect(() => onEvents(["call"], (calls) => setNumber((before) => before + calls.length)), []);
+function NewCalls({ newest, listed, reload }) {
+  const [hasNew, setHasNew] = useState(false);
+  useEffect(() => {
+    // events are not counted: the stream starts with older calls, which may arrive after the list
+    const check = coalesced(async () => {
+      const { entries } = await api.get("/v1/audit", { ...listed, limit: 1 });
+      setHasNew(entries.length > 0 && entries[0].seq !== newest);
+    });
+    return onEvents(["call"], check);
+  }, []);
   const show = async () => {
     await reload();
-    setNumber(0);
+    setHasNew(false);
   };
-  return number > 0 && html`<div class="buttons"><button type="button" onClick=${show}>Load ${count(number, "new call")}</button></div>`;
+  return hasNew && html`<div class="buttons"><button type="button" onClick=${show}>Load new calls</button></div>`;
 }
 
 function filtersIn(parameters) {

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import WebSocketRoute, expect
 
 from tests.surfaces.http.console.browsing import shows
 
@@ -177,7 +177,7 @@ def test_rows_of_the_audit_trail_do_not_move_by_themselves(tab, playground):
     shows(rows.nth(1))
     first = rows.nth(1).inner_text()
     playground.call("stat_file", path="price.py")
-    button = page.get_by_role("button", name="Load 1 new call")
+    button = page.get_by_role("button", name="Load new calls")
     shows(button)
     assert rows.nth(1).inner_text() == first
 
@@ -185,6 +185,25 @@ def test_rows_of_the_audit_trail_do_not_move_by_themselves(tab, playground):
 
     expect(rows.nth(1)).to_contain_text("stat_file")
     expect(button).to_have_count(0)
+
+
+def test_older_calls_that_arrive_after_the_audit_list_are_not_new(tab):
+    held: list[tuple[WebSocketRoute, str | bytes]] = []
+
+    def hold(route: WebSocketRoute) -> None:
+        route.connect_to_server().on_message(lambda message: held.append((route, message)))
+
+    tab.page.route_web_socket(re.compile("/v1/events"), hold)
+    page = tab.open("audit")
+    shows(page.get_by_role("table", name="Recorded calls").get_by_role("row").nth(1))
+    while not held:
+        page.wait_for_timeout(20)
+    with page.expect_response(re.compile(r"/v1/audit\?.*limit=1(&|$)")):
+        for route, message in held:
+            route.send(message)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    expect(page.get_by_role("button", name="Load new calls")).to_have_count(0)
 
 
 def test_settings_show_sources_rules_and_servers_and_grants_are_revoked(tab, playground):

@@ -1,4 +1,4 @@
-import{a as x,b as O}from"./chunk-HYGZSEAF.js";import{a as F,b as M}from"./chunk-PXLQRLHV.js";import{B as A,E,F as N,L as C,a as w,c,d as L,f as I,g as b,l as s}from"./chunk-6XL624FB.js";import{a as f,b as a,c as T,d as g}from"./chunk-3V634C7B.js";var z=400,U=2e3,Y=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,d=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
+import{a as x,b as O}from"./chunk-MKXN7MWL.js";import{a as F,b as M}from"./chunk-ZJRP4W4X.js";import{C as A,F as E,G as N,M as C,a as w,c,d as L,f as I,g as b,l as s}from"./chunk-KLSJ4T3K.js";import{a as f,b as a,c as T,d as g}from"./chunk-3V634C7B.js";var z=400,U=2e3,Y=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,d=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${a(typeof o=="string"?o:"",300)}</span>

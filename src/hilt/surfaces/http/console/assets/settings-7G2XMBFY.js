@@ -1,4 +1,4 @@
-import{E as c,F as T,G as A,H as u,J as d,K as f,L as v,O as m,R as w,S,T as h,c as R,l as s,q as k,r as C,t as g}from"./chunk-6XL624FB.js";import{a as l,b as p}from"./chunk-3V634C7B.js";import"./chunk-OOJM4CTU.js";var O={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},P={allow:"good",ask:"warn",deny:"bad"};function j(){let{data:t,error:o,isLoading:e,reload:a}=w("/v1/settings",{on:["host","server"],every:1e4});return s`
+import{F as c,G as T,H as A,I as u,K as d,L as f,M as v,P as m,S as w,T as S,U as h,c as R,l as s,q as k,r as C,t as g}from"./chunk-KLSJ4T3K.js";import{a as l,b as p}from"./chunk-3V634C7B.js";import"./chunk-OOJM4CTU.js";var O={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},P={allow:"good",ask:"warn",deny:"bad"};function j(){let{data:t,error:o,isLoading:e,reload:a}=w("/v1/settings",{on:["host","server"],every:1e4});return s`
     <${A} title="Settings" actions=${t&&s`<span class="muted mono">${l(t.workspace)}</span>`}>
       <${d} error=${o} retry=${a} />
       ${e&&s`<${f} />`}
