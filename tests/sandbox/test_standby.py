@@ -33,7 +33,7 @@ cat /proc/self/limits /proc/self/cgroup /proc/self/oom_score_adj /proc/self/uid_
 cut -d' ' -f 3-8 /proc/self/stat; cat /proc/sys/kernel/hostname; cat /proc/net/dev
 readlink /proc/self/fd/0; stat -L -c '%F %a' /proc/self/fd/*; ls /proc/self/fd
 cut -d' ' -f 4- /proc/self/mountinfo | sort; ls -laR /dev; ls -la . ~ /tmp; ls -A /
-ps -o pid,ppid,pgid,sid,tty,stat,nice
+ps -o pid,ppid,pgid,sid,tty,nice
 exec 2>&1; touch /x /proc/x /dev/x /run/x ~/x .git/x .hilt/x; cat .env; cat < /dev/tty
 """
 
