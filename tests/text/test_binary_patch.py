@@ -48,7 +48,6 @@ def test_git_and_hilt_read_each_others_patches(tmp_path):
         literal(b"a", b"b").replace("literal 1", "delta 1"),
         literal(b"a", b"b").replace("index", "indec"),
         "index 1..2\nGIT binary patch\nliteral 1\nAx\n",
-        literal(b"a", b"b").replace("literal 1\n", "literal 1\n!"),
     ],
 )
 def test_a_damaged_binary_file_is_invalid(body):
@@ -56,6 +55,13 @@ def test_a_damaged_binary_file_is_invalid(body):
         parse_patch("diff --git a/f b/f\n" + body)
 
     assert caught.value.code == "patch_invalid"
+
+
+def test_the_error_names_an_invalid_length_byte():
+    with pytest.raises(ToolError) as caught:
+        parse_patch("diff --git a/f b/f\n" + literal(b"a", b"b").replace("literal 1\n", "literal 1\n!"))
+
+    assert (caught.value.code, "'!'" in caught.value.message) == ("patch_invalid", True)
 
 
 @pytest.mark.parametrize("line", ["new file mode 120000", "old mode 120000\nnew mode 100644", "index 1..2 160000"])
