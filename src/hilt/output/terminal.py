@@ -252,7 +252,7 @@ def _file(file: View, indent: int, width: int) -> _TableRow:
     room = width - indent - _columns(location) - 2
     # a preview is shown only where it does not push the path to a second line
     if "content" in file and room >= 8:
-        text.append(("  " + _clip(_inline(file["content"].strip()), room), _DIM))
+        text.append(("  " + clip(_inline(file["content"].strip()), room), _DIM))
     return _TableRow(text, [(f"  {letter} "[:indent], sgr)])
 
 
@@ -465,7 +465,7 @@ def _character_columns(character: str) -> int:
     return 2 if category == "Cn" else 1
 
 
-def _clip(text: str, room: int) -> str:
+def clip(text: str, room: int) -> str:
     """Return the text, cut with … if it does not fit."""
     if _columns(text) <= room:
         return text
@@ -473,7 +473,7 @@ def _clip(text: str, room: int) -> str:
 
 
 def _pad(text: str, width: int, right: bool) -> str:
-    text = _clip(text, width)
+    text = clip(text, width)
     blanks = " " * (width - _columns(text))
     return blanks + text if right else text + blanks
 
@@ -513,7 +513,7 @@ def _wrap(row: _TableRow, width: int) -> list[_Line]:
         lines.append([*(blank if start else row.gutter), *_slice(row.text, start, visible)])
         start = end
     if start < len(plain):
-        lines.append([*blank, (_clip(f"… {len(plain) - start:,} more characters", width - gutter), _DIM)])
+        lines.append([*blank, (clip(f"… {len(plain) - start:,} more characters", width - gutter), _DIM)])
     return lines
 
 

@@ -30,7 +30,7 @@ class Ink(NamedTuple):
 
     def clip(self, text: str, room: int | None = None) -> str:
         """Return a text on one line, cut with … if it does not fit."""
-        return terminal._clip(one_line(text), max(1, self.width - 1 if room is None else room))
+        return terminal.clip(one_line(text), max(1, self.width - 1 if room is None else room))
 
     def markdown(self, text: str) -> str:
         """Return Markdown as lines."""

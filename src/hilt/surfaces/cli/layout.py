@@ -21,7 +21,7 @@ def local_time(nanoseconds: int) -> str:
 def list_row(text: str) -> str:
     """Return one line of a list, with its newline; complete if the output is not a terminal."""
     line = terminal.inert(text).replace("\n", " ")
-    return (terminal._clip(line, get_terminal_size().columns) if sys.stdout.isatty() else line) + "\n"
+    return (terminal.clip(line, get_terminal_size().columns) if sys.stdout.isatty() else line) + "\n"
 
 
 def wrapped(text: str, indent: int = 0) -> str:

@@ -371,7 +371,7 @@ def one_line(text: str) -> str:
 
 def _cut_off(piece: str) -> str:
     """Return a piece that ends with … instead of its last characters."""
-    return terminal._clip(piece + " ", terminal._columns(piece))
+    return terminal.clip(piece + " ", terminal._columns(piece))
 
 
 def _more(count: int, noun: str) -> str:
