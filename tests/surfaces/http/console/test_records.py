@@ -188,19 +188,21 @@ def test_rows_of_the_audit_trail_do_not_move_by_themselves(tab, playground):
 
 
 def test_older_calls_that_arrive_after_the_audit_list_are_not_new(tab):
-    held: list[tuple[WebSocketRoute, str | bytes]] = []
+    routes: list[WebSocketRoute] = []
+    held: list[str | bytes] = []
+    is_listed = False
 
     def hold(route: WebSocketRoute) -> None:
-        route.connect_to_server().on_message(lambda message: held.append((route, message)))
+        routes.append(route)
+        route.connect_to_server().on_message(lambda message: route.send(message) if is_listed else held.append(message))
 
     tab.page.route_web_socket(re.compile("/v1/events"), hold)
     page = tab.open("audit")
     shows(page.get_by_role("table", name="Recorded calls").get_by_role("row").nth(1))
-    while not held:
-        page.wait_for_timeout(20)
     with page.expect_response(re.compile(r"/v1/audit\?.*limit=1(&|$)")):
-        for route, message in held:
-            route.send(message)
+        is_listed = True
+        for message in held:
+            routes[0].send(message)
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     expect(page.get_by_role("button", name="Load new calls")).to_have_count(0)
