@@ -112,8 +112,9 @@ lock: setup ## update the pinned requirements; UPGRADE=1 upgrades to the newest 
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
 
 .PHONY: assets
-assets: setup ## bundle the console from console/ into the package
+assets: setup ## bundle the console from console/ into the package, and list invisible characters
 	sh requirements/programs.sh packages $(VENV) console
+	$(BIN)/node console/characters.mjs
 	$(BIN)/node console/build.mjs
 
 .PHONY: clean

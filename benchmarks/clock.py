@@ -14,11 +14,6 @@ def milliseconds(work: Callable[[], object]) -> float:
     return (time.perf_counter_ns() - start) / 1_000_000
 
 
-def pause() -> None:
-    """Wait for as long as an agent does, at the least, before its next command."""
-    time.sleep(0.1)
-
-
 def best(rounds: int, *works: Callable[[], object]) -> list[float]:
     """Alternate between the works, after one warm-up round; return the shortest time of each, in milliseconds."""
     for work in works:

@@ -18,11 +18,11 @@ from hilt.agents.budgets import RunLimits
 from hilt.agents.conversation import Conversation
 from hilt.agents.durable.postgres import PostgresDatabase
 from hilt.agents.durable.runs import DurableRuns
-from hilt.agents.events import RunEnded
 from hilt.agents.marks import Marks
 from hilt.agents.steps import Steps
 from hilt.agents.transcripts import Record, Transcripts
 from hilt.output.redaction import Redactor
+from hilt.output.run_events import RunEnded
 from hilt.runtime import Runtime
 from tests.agents.durable.cluster import Postgres, running_postgres
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from shutil import which
 
-from benchmarks.clock import best, milliseconds, pause
+from benchmarks.clock import best, milliseconds
 from benchmarks.figure import Figure
 from benchmarks.place import fresh_place
 from benchmarks.program import Program, request, session
@@ -43,16 +43,16 @@ def figures() -> Iterator[Figure]:
         bare = Program([bash, "-c", "true"], place)
         plain = partial(run, [bash, "-c", "true"], cwd="/", env=place.environ)
         ask = partial(hilt.ask, request("run_shell", command="true"))
-        base, unconfined, _, confined = best(ROUNDS, bare, plain, pause, ask)
+        base, unconfined, confined = best(ROUNDS, bare, plain, ask)
         yield Figure(
             "a command started and watched", unconfined, "ms", "bash -c true", base, maximum=round(base + 4, 2)
         )
         yield Figure(
-            "run_shell in a session, confined", confined, "ms", "bash -c true", base, maximum=round(base + 8, 2)
+            "run_shell in a session, confined", confined, "ms", "bash -c true", base, maximum=round(base + 16, 2)
         )
         if bubblewrap := which("bwrap"):
             smallest = Program([bubblewrap, *SMALLEST_SANDBOX, bash, "-c", "true"], place)
-            wrapped, _, confined = best(ROUNDS, smallest, pause, ask)
+            wrapped, confined = best(ROUNDS, smallest, ask)
             yield Figure("the same", confined, "ms", "bwrap with little to mount", wrapped)
         times = [milliseconds(ask) for _ in range(COMMANDS)]
         first, last = min(times[:ENDS]), min(times[-ENDS:])

@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from benchmarks.clock import best, milliseconds, pause
+from benchmarks.clock import best, milliseconds
 from benchmarks.figure import Figure
 from benchmarks.place import Place, fresh_place
 from benchmarks.program import Pipe, request, session
@@ -31,7 +31,7 @@ def figures() -> Iterator[Figure]:
         hilt = stack.enter_context(session(_with_undo(place, "auto")))
         without = stack.enter_context(session(_with_undo(other, "off")))
         overlaid, plain = (partial(_run, program, NOTHING) for program in (hilt, without))
-        _, measured, _, base = best(ROUNDS, pause, overlaid, pause, plain)
+        measured, base = best(ROUNDS, overlaid, plain)
         yield Figure("a command on an overlay", measured, "ms", "without one", base, maximum=round(base + 3, 2))
         overlaid, plain = (partial(_run, program, TOGGLE) for program in (hilt, without))
         measured, base = best(HEAVY_ROUNDS, overlaid, plain)

@@ -319,6 +319,8 @@ static bool may_hand_over(const struct command *command) {
             return false; /* a descriptor opened here would get this number */
     if (fstat(0, &input) != 0 || S_ISDIR(input.st_mode) || isatty(0))
         return false;
+    if (variable("_ARGCOMPLETE") != NULL)
+        return false; /* a shell asks for completions */
     const char *resident = variable("HILT_RESIDENT");
     if (resident != NULL && strcmp(resident, "off") == 0)
         return false;

@@ -303,7 +303,7 @@ def serve(place: Path) -> int:
         sys.stdout.writelines(lines)
         sys.stdout.flush()
         if sys.stdout.isatty():
-            open_browser(lines[0].strip(), runtime.state)
+            open_browser(lines[0].strip(), runtime.state, runtime.surroundings)
         return server.wait()
 
 

@@ -21,27 +21,32 @@ ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 # every module belongs to one layer, by its top-level name; imports point down, and within a layer only as listed below
 FOUNDATION = {
     *("errors", "places", "choices", "variables", "lazy", "fence", "call", "params", "schema", "wire", "declaration"),
-    "installer",
+    *("installer", "call_threads", "loaders", "surroundings", "homes"),
 }
 LAYERS: tuple[set[str], ...] = (
     {"formats"},
     FOUNDATION,
     {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp", "desktop"},
-    {"config", "catalog", "telemetry"},
+    {"config", "catalog", "listing", "telemetry"},
     {"files", "processes", "skills"},
     {"context"},
     {"pipeline", "search"},
-    {"authority", "running"},
+    {"authority", "running", "active_call"},
     {"tools", "dialects", "custom", "servers"},
     {"runtime"},
     {"agents"},
+    {"desk"},
     {"testing", "surfaces"},
     {"__init__", "__main__"},
 )
 SAME_LAYER: dict[str, set[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "policy": {"commands"},
+    "web": {"sandbox"},  # pages are converted in a limited child
     "processes": {"files"},
+    "listing": {"catalog"},
+    "active_call": {"running"},
+    "running": {"active_call"},
     "servers": {"custom"},
     "runtime": {"agents"},  # the tools that start agents reach them through their context
 }
@@ -116,6 +121,70 @@ def test_imports_point_down():
         for name in hilt_imports(module)
         if not may_import(module, name)
     ] == []
+
+
+# what surfaces may import: each other, the desk, the runtime, words and output
+BELOW_THE_DESK = {
+    *("state", "agents", "authority", "custom", "sandbox", "files", "processes", "policy", "servers", "skills"),
+    *("knowledge", "lsp", "desktop", "search", "running"),
+}
+# surfaces that still import rooms below the desk, and which: remove what is mended, add nothing
+STILL_BELOW: dict[str, str] = {
+    "chat.completion": "agents.references",
+    "chat.people": "state.approvals",
+    "cli.approve": "state.approvals",
+    "cli.audit": "state.trail",
+    "cli.call": "custom.scripts",
+    "cli.config": "authority.rulebook",
+    "cli.deny": "state.approvals",
+    "cli.doctor": (
+        "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.process sandbox.profile "
+        "search.ripgrep state.directory state.inventory state.reserve"
+    ),
+    "cli.explain": "authority.explanation",
+    "cli.grants": "state.approvals",
+    "cli.log": "state.trail",
+    "cli.mcp_install": "servers.configured",
+    "cli.mcp_servers": "servers.definitions servers.tools",
+    "cli.person": "state.approvals",
+    "cli.prompt": "state.approvals",
+    "cli.tool_files": (
+        "custom.candidates custom.definition custom.discovery custom.launching custom.layers custom.workers "
+        "state.approvals state.trust"
+    ),
+    "cli.tools": "custom.definition custom.layers policy.modes",
+    "cli.tools_install": "custom.candidates custom.definition custom.discovery custom.workers sandbox.process",
+    "cli.tools_installed": "custom.candidates custom.definition",
+    "cli.trust": "authority.hooks authority.rulebook skills.library state.trust",
+    "http.attendant": "state.approvals",
+    "http.consents": "state.approvals state.questions state.trust",
+    "http.feed": "state.approvals state.callers state.events state.hosts state.observer",
+    "http.records": "policy.rules servers.tools state.hosts",
+    "http.serving": "state.events",
+    "http.workspaces": "state.questions",
+    "mcp.attendant": "state.approvals",
+    "mcp.calls": "state.approvals",
+    "mcp.forms": "state.approvals",
+    "mcp.front": "state.hosts",
+    "mcp.open_forms": "authority.prompting authority.questioning state.approvals state.questions",
+    "mcp.server": "state.hosts",
+    "opening": "authority.consent authority.principal",
+    "resident": "lsp.access state.locks state.trail",
+}
+
+
+def test_surfaces_import_nothing_below_the_desk():
+    below = {
+        module.removeprefix("surfaces."): sorted(
+            name for name in hilt_imports(module) if top_level(name) in BELOW_THE_DESK
+        )
+        for module in MODULES
+        if top_level(module) == "surfaces"
+    }
+
+    assert {module: names for module, names in below.items() if names} == {
+        module: names.split() for module, names in STILL_BELOW.items()
+    }
 
 
 def test_the_architecture_page_lists_every_folder_and_module():

@@ -16,6 +16,7 @@ from hilt.runtime import Runtime, settings_stamp
 from hilt.state.trust import Trust
 from hilt.testing import environment, temporary_runtime
 from tests.programs import needs_sandbox
+from tests.trusting import file_at
 
 
 @pytest.fixture
@@ -304,9 +305,9 @@ def test_the_settings_stamp_changes_with_the_files_and_their_trust(folders):
         with open(path, "rb") as file:
             data = file.read()
         trust = Trust(places.state_dir(environ))
-        trust.trust("config", path, data)
+        trust.trust(file_at(path, "config"), data)
         stamps.append(settings_stamp(workspace, environ))
-        trust.revoke(path)
+        trust.revoke(file_at(path, "config"))
         trust.close()
         assert settings_stamp(workspace, environ) == stamps[-2]
 

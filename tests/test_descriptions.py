@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hilt.authority.visibility import definition, listed_tools
 from hilt.declaration import Tool
+from hilt.listing import definition
 from hilt.schema import cost, lean
 
 AVERAGE = 700  # characters of JSON for a tool
@@ -21,8 +21,7 @@ def tools(runtime) -> dict[str, Tool]:
 @pytest.mark.parametrize("is_lean, limit", [(False, AVERAGE), (True, LEAN_AVERAGE)])
 def test_the_list_of_tools_is_short(runtime, is_lean, limit):
     costs = {
-        tool.name: cost(definition(tool))
-        for tool in listed_tools(runtime.authority, session=runtime.session, lean=is_lean)
+        tool.name: cost(definition(tool)) for tool in runtime.authority.listed_tools(runtime.session, lean=is_lean)
     }
 
     assert len(costs) > 20
@@ -40,8 +39,8 @@ def test_a_tool_that_needs_a_display_is_short_as_well(tools):
 
 def test_a_lean_list_omits_only_parameter_descriptions(runtime):
     for full, short in zip(
-        listed_tools(runtime.authority, session=runtime.session),
-        listed_tools(runtime.authority, session=runtime.session, lean=True),
+        runtime.authority.listed_tools(runtime.session),
+        runtime.authority.listed_tools(runtime.session, lean=True),
         strict=True,
     ):
         assert (short.name, short.description, short.schema) == (full.name, full.description, lean(full.schema))
@@ -101,7 +100,7 @@ def descriptions(schema: dict[str, object]) -> str:
 
 
 def test_details_are_not_sent_to_models(runtime, tools):
-    texts = {tool.name: str(definition(tool)) for tool in listed_tools(runtime.authority, session=runtime.session)}
+    texts = {tool.name: str(definition(tool)) for tool in runtime.authority.listed_tools(runtime.session)}
 
     detailed = {name: tool.details for name, tool in tools.items() if tool.details and name in texts}
     assert "USER_REJECTION" in detailed["exit_plan_mode"]

@@ -63,8 +63,9 @@ class Desk:
 
     def __init__(self, base: Path) -> None:
         self.workspace = base / "workspace"
-        # in the workspace, because a sandbox hides the other folders of a test
-        self.programs = self.workspace / "programs"
+        self.workspace.mkdir()
+        # a sandbox hides the other folders of a test
+        self.programs = base / "home/.local/bin"
         self.programs.mkdir(parents=True)
         for name in STAND_INS:
             self.stand_in(name)

@@ -17,7 +17,8 @@ import hilt
 from hilt import places
 from hilt.errors import ToolError
 from hilt.sandbox import landlock
-from hilt.sandbox.profile import Profile, Sandbox
+from hilt.sandbox.network import Loopbacks
+from hilt.sandbox.profile import Availability, Profile, Sandbox
 from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
 from hilt.servers.configured import starts_hilt
@@ -182,6 +183,25 @@ def test_a_project_installed_beside_hilt_cannot_replace_modules(project):
     assert not project.has_run()
 
 
+def test_a_project_installed_beside_hilt_runs_no_code_before_or_outside_a_call(project):
+    project.point_to(SOURCE, project.folder.join("code"))
+    entry_points = "".join(f"[{group}]\nx = plugin:x\n" for group in ("pydantic", "opentelemetry_context"))
+    project.folder.write("code/x-1.dist-info/entry_points.txt", entry_points)
+    project.folder.write("code/x-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: x\nVersion: 1\n")
+    # modules that hilt, its libraries and the standard library would use if they existed
+    for name in ("plugin", "_sha2", "_sha256", "org", "uvloop", "missing_one"):
+        project.folder.write(f"code/{name}.py", f"{project.evil}x = None\n")
+    tool = "from hilt import tool\ntry:\n    import missing_one\nexcept ImportError:\n    pass\n"
+    tool += "@tool(effects='read')\ndef probe() -> str:\n    'Probe.'\n    return 'probed'\n"
+    Folder(project.base).write("config/tools/probe.py", tool)
+    shown = project.run("serve", "--port", "-1"), project.run("serve", "--port", "0", "--host", "192.0.2.1")
+    replies = [project.run(*words).stdout for words in (("call", "probe"), ("state",), ("mcp",), ("doctor",))]
+
+    assert [reply.returncode for reply in shown] == [2, 2]
+    assert replies[0] == "probed\n"
+    assert not project.has_run()
+
+
 def test_a_link_to_the_virtual_environment_is_protected_too(tmp_path):
     project = Project(tmp_path, "../elsewhere")
     os.symlink("../elsewhere", project.folder.join(".venv"))
@@ -224,6 +244,13 @@ def profile(root: str, private: str, protected: tuple[str, ...]) -> Profile:
 
 
 @needs_sandbox
+def test_a_python_in_the_workspace_that_runs_hilt_is_read_only_with_its_libraries(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path / "env"))
+
+    assert places.installation(str(tmp_path)) == (str(tmp_path / "env"),)
+
+
 def test_commands_work_in_a_workspace_that_contains_hilt(project):
     project.folder.write("a.txt", "text\n")
     line = "cat a.txt; echo new > new.txt; echo x > .venv/pyvenv.cfg; .venv/bin/python -c 'import hilt; print(hilt)'"
@@ -269,10 +296,11 @@ def test_landlock_refuses_a_workspace_that_contains_hilt_and_says_how_to_allow_i
     environment = str(tmp_path / ".venv")
     search = Search()
     watches = Watches(str(tmp_path / "running"), search)
+    confined = profile(str(tmp_path), str(tmp_path / "private"), (environment,))
 
     with (
         pytest.raises(ToolError) as caught,
-        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (environment,)), search, watches),
+        landlock.confine(confined, Availability("landlock", ""), search, Loopbacks(), watches),
     ):
         pass
 

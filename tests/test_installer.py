@@ -15,7 +15,7 @@ import pytest
 
 from hilt import installer
 from hilt.errors import ToolError
-from hilt.files import reading
+from hilt.files import decoders
 from hilt.web import pages
 from tests.programs import program
 
@@ -44,9 +44,9 @@ def test_every_extra_that_an_error_names_exists():
 @pytest.mark.parametrize(
     "package, extra, code, use",
     [
-        ("html_to_markdown", "web", "runtime_missing", lambda: pages.read("<p>x", "http://x.example", plain=False)),
-        ("selectolax", "web", "runtime_missing", lambda: pages.parse("<p>x")),
-        ("pypdfium2", "documents", "unsupported_file", lambda: reading.pdf_text("a.pdf", b"%PDF", lambda: None)),
+        ("html_to_markdown", "web", "runtime_missing", lambda: pages.convert(b"<p>x", "http://x.example", plain=False)),
+        ("selectolax", "web", "runtime_missing", lambda: pages.parse(b"<p>x")),
+        ("pypdfium2", "documents", "unsupported_file", lambda: decoders.pdf_text(b"%PDF", "a.pdf")),
     ],
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(

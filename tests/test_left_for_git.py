@@ -73,6 +73,18 @@ def test_a_command_reports_what_was_disarmed(runtime, repository):
     assert notes_of(runtime.call("run_shell", command="true")) == []
 
 
+def test_a_command_cannot_complete_a_repository_that_a_file_tool_has_written_to(runtime, repository):
+    """Git ignores it until then, so what is in it was not the user's."""
+    assert runtime.call("run_shell", command="mkdir -p sub lib; echo gitdir: ../lib > sub/.git").ok
+    config = f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = {repository.join('evil')}\n"
+    assert runtime.call("write_file", path="lib/config", content=config).ok
+
+    done = runtime.call("run_shell", command="cd lib; mkdir objects refs; echo ref: refs/heads/main > HEAD")
+
+    [note] = notes_of(done)
+    assert note.startswith("lib/config ")
+
+
 def test_a_program_without_a_shell_reports_what_was_disarmed(runtime, repository):
     repository.write("plant.py", f"import subprocess\nsubprocess.run(['bash', '-c', {PLANT!r}])\n")
 

@@ -15,11 +15,12 @@ import pytest
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.policy.modes import MODES
-from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, matcher, without
+from hilt.policy.paths import ASKED, PROTECTED, PathRules, matcher, without
 from hilt.runtime import Runtime
 from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder, environment
+from tests.trusting import file_at
 
 REFUSED = (
     "sub/.claude/settings.json",
@@ -43,6 +44,8 @@ ASKING = (
     "sub/.ｖscode/tasks.json",
     "sub/.vs\u200bcode/tasks.json",
     "x/../.vscode/tasks.json",
+    "sub/HEAD",
+    "sub/head",
 )
 TOOLS = ("write_file", "edit_file", "multi_edit", "apply_patch", "apply_patch_move", "search_replace")
 
@@ -143,6 +146,31 @@ def test_files_that_editors_and_environments_run_ask_before_a_write(world, tool,
     assert code(result) == "ok", result.error
     assert "can run programs" in agreeing.questions[0].reason
     assert world.folder.read(os.path.normpath(path)) == "new\n"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("sign", ["lib/HEAD", "lib/worktrees/x/commondir"])
+@pytest.mark.parametrize("name", ["config", "hooks/post-commit", "Hooks/post-commit", "commondir", "refs/x"])
+def test_a_folder_that_is_a_repository_is_read_only(world, tool, name, sign):
+    world.folder.write(sign, "ref: refs/heads/main\n")
+    world.folder.write("lib/other/config", "old\n")
+    world.folder.write("plain.txt", "new\n")
+    if tool not in ("write_file", "apply_patch_move"):
+        world.folder.write(f"lib/{name}", "old\n")
+    before = world.folder.tree()
+
+    with world.runtime(Person()) as runtime:
+        assert code(change(runtime, tool, f"lib/{name}")) == "protected_path"
+        assert world.folder.tree() == before
+        assert code(runtime.call("write_file", path="lib/other/config", content="new\n")) == "ok"
+
+
+def test_names_of_git_are_writable_beside_checked_out_worktrees(world):
+    world.folder.write("worktrees/x/config/a", "old\n")
+
+    with world.runtime(Person()) as runtime:
+        assert code(runtime.call("write_file", path="config/a", content="new\n")) == "ok"
+        assert code(runtime.call("write_file", path="worktrees/x/config/a", content="new\n")) == "ok"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -340,10 +368,17 @@ STARTS = (
     ".vim/plugin/x.vim",
     ".emacs.d/init.el",
     ".config/zed/settings.json",
-    "Library/Application Support/Code/User/settings.json",
     ".config/pip/pip.conf",
     ".npmrc",
     ".BASHRC",
+    *(
+        ".bashrc.d/x.sh",
+        ".oh-my-zsh/custom/x.zsh",
+        ".ipython/startup/x.py",
+        ".vscode-server/server-env-setup",
+        ".psqlrc",
+    ),
+    *("bin/git", "go/bin/git", ".a-name-that-no-list-has"),
 )
 
 
@@ -375,7 +410,7 @@ def test_a_workspace_inside_the_home_folder_asks_for_the_startup_files_in_it(bas
 
     with world.runtime(person) as runtime:
         assert code(runtime.call("write_file", path="fish/config.fish", content="x")) == "USER_REJECTION"
-        assert code(runtime.call("write_file", path="other/x", content="x")) == "ok"
+        assert code(runtime.call("write_file", path="other/x", content="x")) == "USER_REJECTION"
 
 
 def test_the_target_of_a_startup_file_link_asks_too(base):
@@ -385,6 +420,17 @@ def test_the_target_of_a_startup_file_link_asks_too(base):
 
     with world.runtime(Person("deny")) as runtime:
         assert code(runtime.call("write_file", path="dotfiles/bashrc", content="x")) == "USER_REJECTION"
+
+
+def test_the_user_exempts_names_in_a_home_directory_for_file_tools(base):
+    world = World(base, "home")
+    world.settings('workspace.writable = [".npm", ".config/tool"]')
+
+    with world.runtime(Person("deny")) as runtime:
+        for path, expected in {".npm/x": "ok", ".config/tool/x": "ok", ".config/y": "USER_REJECTION"}.items():
+            assert code(runtime.call("write_file", path=path, content="x")) == expected
+        for path in (".cache/x", ".github/workflows/x.yml", "project/bin/x"):
+            assert code(runtime.call("write_file", path=path, content="x")) == "ok"
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -411,8 +457,6 @@ def test_names_are_unprotected_separately_for_commands_and_file_tools(world):
     assert [profile.is_protected(path) for path in ("a/.claude", "a/.vscode", "a/.Husky", "a/b")] == [
         *(True, False, True, False)
     ]
-    assert ".bashrc" not in profile.start_files
-    assert set(START_FILES) - {".bashrc"} == set(profile.start_files)
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -426,7 +470,7 @@ def test_a_project_adds_protected_names_and_removes_none(world, trusted):
         from hilt.state.trust import Trust
 
         with closing(Trust(os.path.join(world.base, "state"))) as trust:
-            trust.trust("config", path, text.encode())
+            trust.trust(file_at(path, "config"), text.encode())
 
     with world.runtime(Person()) as runtime:
         for name in (".github/workflows/ci.yml", "Makefile", "sub/makefile", ".claude/x"):
@@ -457,9 +501,8 @@ def test_the_project_server_files_of_other_programs_are_protected():
             assert is_protected(path.partition("/")[0]), path
 
 
-def test_no_name_is_on_two_lists_and_startup_files_are_plain_paths():
+def test_no_name_is_on_two_lists():
     assert not set(PROTECTED) & set(ASKED)
-    assert not [path for path in START_FILES if "*" in path or "?" in path or path.startswith("/") or ".." in path]
     assert without(("a", "B/c", "d"), ("b/C/", "/D")) == ("a",)
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from hilt import Output, ToolError, tool
 from hilt.call import Call, Result
-from hilt.running.threads import WORKERS_MAX
+from hilt.call_threads import WORKERS_MAX
 from hilt.testing import temporary_runtime
 from tests.handles import open_below
+from tests.programs import needs_sandbox
 
 
 def code_of(result: Result) -> str | None:
@@ -70,7 +71,7 @@ def test_an_incident_is_logged_under_the_id_in_the_reply(base):
 
 
 def test_a_fault_is_answered_when_file_descriptors_run_out(base, monkeypatch):
-    monkeypatch.delitem(sys.modules, "hilt.running.incidents", raising=False)
+    monkeypatch.delitem(sys.modules, "hilt.output.incidents", raising=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     @tool
@@ -352,3 +353,39 @@ def test_slow_calls_do_not_block_other_calls(base):
 
     assert "read meanwhile" in read.text
     assert early == 0
+
+
+# --- names that cannot be stored --------------------------------------------------------------------------------------
+
+UNSTORABLE = ("a\0b", "a\ud800", "\udcff")
+
+
+@pytest.mark.parametrize("name", UNSTORABLE)
+@pytest.mark.parametrize("fields", [("session",), ("client",), ("id",), ("request_id",), ("session", "client", "id")])
+def test_a_call_with_an_invalid_name_is_answered_and_recorded(base, name, fields):
+    with temporary_runtime(base) as (runtime, folder):
+        result = runtime.request(Call("write_file", {"path": "x", "content": ""}, **dict.fromkeys(fields, name)))
+
+        assert code_of(result) == "invalid_args"
+        assert not os.path.exists(folder.join("x"))
+        if "id" in fields:
+            assert result.id == name
+        assert [row.entry.outcome for row in runtime.trail.rows(limit=5)] == ["invalid_args"]
+
+
+@pytest.mark.parametrize("name", UNSTORABLE)
+def test_an_invalid_session_is_refused(base, name):
+    with pytest.raises(ToolError) as raised, temporary_runtime(base, session=name):
+        pass
+    assert raised.value.code == "invalid_args"
+
+    with temporary_runtime(base) as (runtime, _), pytest.raises(ToolError) as raised:
+        runtime.end_session(name)
+    assert raised.value.code == "invalid_args"
+
+
+@needs_sandbox
+@pytest.mark.parametrize("session", ["a" * 999, "ü" * 200, "a\nb", "/etc", ".."])
+def test_commands_run_in_sessions_with_odd_names(base, session):
+    with temporary_runtime(base, session=session) as (runtime, _):
+        assert "hi" in runtime.call("run_shell", command="echo hi").text

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from types import FrameType
 from typing import Annotated, Any, Literal, NamedTuple
@@ -261,8 +262,69 @@ def test_many_unknown_arguments_are_rejected_with_little_work():
 
     assert compared <= 20
     assert len(error.message) < 10_000
-    assert "and 99981 more" in error.message
+    assert "and at least 80 more" in error.message
     assert len(violations(error)) == 100
+
+
+@pytest.mark.parametrize(
+    "schema, value",
+    [
+        ({"type": "array", "items": {"type": "string"}}, list(range(50_000))),
+        ({"type": "array", "items": {"type": "object", "additionalProperties": False}}, [{"x": 1}] * 50_000),
+        ({"type": "array", "items": {"type": "integer", "minimum": 1}}, [0] * 50_000),
+        ({"type": "array", "items": {"type": "string", "enum": ["head", "tail"]}}, ["heed"] * 50_000),
+        ({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "boolean"}]}}, list(range(50_000))),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, dict.fromkeys(map(str, range(50_000)), 1)),
+        ({"type": "object", "additionalProperties": False}, dict.fromkeys(map(str, range(50_000)), 1)),
+    ],
+)
+def test_checking_stops_after_a_hundred_violations(schema, value):
+    """By the counts of calls: a stopped check does not visit the other values."""
+    visited = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal visited
+        visited += event == "call" and frame.f_code.co_name in ("_check", "quoted", "_unknown")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        error = refusal({"a": value}, {"type": "object", "properties": {"a": schema}})
+    finally:
+        sys.setprofile(before)
+
+    assert visited < 1000
+    assert len(violations(error)) == 100
+    assert len(error.message) < 10_000
+
+
+def test_many_violations_of_any_schema_take_little_memory():
+    """The library copies the whole object into the error of each of its keys."""
+    schema = {"type": "object", "propertyNames": {"maxLength": 1}}
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, before[1]))
+    try:
+        with pytest.raises(ToolError) as caught:
+            check_any(schema, {f"key{number}": 1 for number in range(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+    assert (caught.value.code, len(violations(caught.value))) == ("invalid_args", 1)
+
+
+def test_all_violations_of_a_small_value_are_reported_for_any_schema():
+    schema = {"type": "array", "items": {"type": "string"}}
+
+    with pytest.raises(ToolError) as caught:
+        check_any(schema, list(range(50)))
+
+    assert len(violations(caught.value)) == 50
+
+
+def test_a_number_of_thousands_of_digits_is_an_invalid_argument():
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 1}}}
+
+    assert violations(refusal({"a": 10**5000}, schema)) == ["a"]
 
 
 def test_a_request_with_misspelt_arguments_is_rejected_by_the_runtime(runtime):

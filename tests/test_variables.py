@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -46,12 +47,14 @@ def test_relative_paths_in_variables_are_not_passed_on(name, value, expected):
     assert variables.neutral({name: value}) == ({} if expected is None else {name: expected})
 
 
-def test_an_interpreter_gets_library_folders_but_no_preload_variable():
+def test_an_interpreter_gets_only_the_library_folders_of_its_installation():
+    own = f"{sys.base_prefix}/lib/own"
     environ = {
         "LD_PRELOAD": "/x.so",
-        "LD_LIBRARY_PATH": f"/opt/lib{os.pathsep}lib",
+        "LD_LIBRARY_PATH": os.pathsep.join([own, "/opt/lib", "lib", f"{own}/../../../opt"]),
         "DYLD_LIBRARY_PATH": "lib",
+        "HOME": "/users/u",
         "A": "1",
     }
 
-    assert variables.libraries(environ) == {"LD_LIBRARY_PATH": "/opt/lib"}
+    assert variables.libraries(environ, "HOME", "GONE") == {"LD_LIBRARY_PATH": own, "HOME": "/users/u"}

@@ -1,28 +1,56 @@
 /** Text for display: characters that are invisible or reorder text are escaped. */
+import { HIDDEN } from "./hidden-characters.js";
 
-// bidirectional and other format characters, and control characters except tab and newline
-const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+export const LINE_MAX = 2_000; // characters of a line, unless all of it is wanted
 
-/** Return the text with invisible characters escaped, such as \u202e. */
+const SHOWN = new RegExp(`[${HIDDEN}\\p{Cs}]`, "gu");
+const UNKNOWN = /[\p{Co}\p{Cn}]/gu;
+const MARKS = /(?<=\p{M}{4})\p{M}/gu; // more combining marks on a character would cover the lines around it
+const TYPOGRAPHIC = "\u00a0\u2009\u202f\u3000"; // spaces in ordinary French, Chinese or Japanese text
+const JOINERS = "\u200c\u200d\ufe0e\ufe0f"; // they shape Persian and Indic words, and emoji
+
+/** Return the text with invisible characters escaped, such as \u202e; what ordinary text of any language has stays. */
 export function visible(text) {
-  return String(text ?? "").replace(HIDDEN, (character) => {
-    const code = character.codePointAt(0);
-    return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
-  });
+  return String(text ?? "").replace(MARKS, escaped).replace(SHOWN, ordinary);
+}
+
+/** Return the text with all invisible and unknown characters escaped, for what a person decides about. */
+export function exact(text) {
+  return String(text ?? "").replace(MARKS, escaped).replace(SHOWN, escaped).replace(UNKNOWN, escaped);
+}
+
+/** Return a typographic space, or a joiner between characters that it can join, as it is. */
+function ordinary(character, offset, whole) {
+  if (TYPOGRAPHIC.includes(character)) return character;
+  if (JOINERS.includes(character)) {
+    const before = /.?$/su.exec(whole.slice(Math.max(0, offset - 2), offset))[0];
+    const after = String.fromCodePoint(whole.codePointAt(offset + 1) ?? 0);
+    const isSelector = character >= "\ufe00";
+    if (isSelector ? isSeen(before) || after === "\u20e3" : (before === "\ufe0f" || isSeen(before)) && isSeen(after)) return character;
+  }
+  return escaped(character);
+}
+
+function isSeen(character) {
+  return character > "\x7f" && character.search(SHOWN) < 0;
+}
+
+function escaped(character) {
+  const code = character.codePointAt(0);
+  return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
 /** Return the visible text in one line, truncated to a number of characters. */
 export function oneLine(text, limit = 200) {
   const start = String(text ?? "").slice(0, limit + 1);
-  const line = visible(start.slice(0, limit).replace(/\s+/g, " ").trim());
+  const line = visible(start.slice(0, limit).replace(/[ \t\r\n\f]+/g, " ").replace(/^ | $/g, ""));
   return start.length > limit ? `${line}…` : line;
 }
 
 /** Return one line of a long text, visible, and truncated if it is very long. */
-export function shortLine(line, limit = 2_000) {
+export function shortLine(line, show = visible, limit = LINE_MAX) {
   const rest = line.length - limit;
-  return rest > 0 ? `${visible(line.slice(0, limit))}… ${rest.toLocaleString()} more characters` : visible(line);
+  return rest > 0 ? `${show(line.slice(0, limit))}… ${rest.toLocaleString()} more characters` : show(line);
 }
 
 /** Return "1 call", "2 calls". */

@@ -26,6 +26,41 @@ class Call(NamedTuple):
     through: tuple[str, ...] = ()  # the tools that forwarded this call
 
 
+def check_name(field: str, name: str) -> None:
+    """Raise if a name, such as that of a session, cannot be stored and passed on."""
+    if name != storable(name):
+        what = "a NUL character" if "\0" in name else "a lone surrogate"
+        advice = "Send valid Unicode without NUL."
+        raise ToolError("invalid_args", f"The {field} contains {what}.", suggestion=advice, field=field)
+
+
+def storable(name: str) -> str:
+    """Return a name with what databases, files and messages cannot hold as escapes."""
+    name = name.replace("\0", "\\0")
+    return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
+
+
+class ShownFile(NamedTuple):
+    """A file of a change, as a person sees it before they approve the change."""
+
+    path: str
+    action: str  # created, modified, deleted, or in other words what happens to it
+    runs: str = ""  # what runs it later
+    missing: str = ""  # why its contents are not in the diff
+
+
+class ShownChange(NamedTuple):
+    """What a person sees of a change before they approve it: all files, and a unified diff of their contents."""
+
+    files: tuple[ShownFile, ...] = ()
+    diff: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the diff has the contents of all files."""
+        return not any(file.missing for file in self.files)
+
+
 class Output(NamedTuple):
     """What a tool returns: text, or `data` when the result is structured (then the result is exactly that JSON)."""
 
@@ -37,6 +72,7 @@ class Output(NamedTuple):
     classification: str | None = None
     risk: str | None = None
     bounded: bool = False  # the tool truncated the text itself and says how to get the rest
+    change: ShownChange | None = None  # of a dry run: what the call would change
 
 
 class Result(NamedTuple):

@@ -6,25 +6,23 @@ unknown key, every call is denied, because the file may have been meant to forbi
 
 import json
 import os
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from hilt import places
+from hilt import loaders, places
 from hilt.choices import CHOICES
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.loaders import ProjectFile
 from hilt.policy import paths
 
-MAX_BYTES = 1024 * 1024
 MAX_NUMBER = 1_000_000_000  # upper limit of every number; still valid as seconds and as a limit in megabytes
-PROJECT = ".hilt/config.toml"
+PROJECT, FOREIGN = loaders.paths_of("config")  # the second is another program's; these keys apply once it is trusted
 TOOLS_DIR = "HILT_TOOLS_DIR"  # shorter name of HILT_CUSTOM_DIRS
-FOREIGN = "agents.config.json"  # another program's file; these two keys apply once it is trusted
 FOREIGN_KEYS = ("disabledTools", "alwaysAllow")
 
-Trusts = Callable[[str, bytes], bool]  # whether the user trusts a project's file with this content
+Trusts = Callable[[ProjectFile, bytes], bool]  # whether the user trusts a project's file with this content
 
 
 class Key(NamedTuple):
@@ -81,6 +79,7 @@ KEYS: dict[str, Key] = {
     "shell.read": Key(str, "all", _stricter(_READS), _READS),
     "shell.writable": Key(list, ()),
     "shell.env": Key(list, ()),
+    "shell.sockets": Key(list, ()),
     "shell.processes": Key(int, 1024, min),
     "shell.memory_mb": Key(int, 16_384, min),
     "shell.file_mb": Key(int, 16_384, min),
@@ -133,6 +132,7 @@ PERSONAL = (
     "workspace.roots",
     "workspace.writable",
     "shell.writable",
+    "shell.sockets",
     "web.allow_private",
     "agents.database",
     "state.mb",
@@ -166,11 +166,11 @@ class Settings:
 
 
 def load(
-    workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any], trusts: Trusts = lambda path, data: False
+    workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any], trusts: Trusts = lambda file, data: False
 ) -> Settings:
     """Read every source and return the effective settings."""
     cache = os.path.join(places.state_dir(environ), "cache")
-    personal = os.path.join(places.config_dir(environ), "config.toml")
+    personal = os.path.join(places.config_dir(environ), *loaders.paths_of("config", "config"))
     values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
     sources = dict.fromkeys(KEYS, "default")
     for name, value in read_file(personal, personal, cache).items():
@@ -207,15 +207,14 @@ def needs_trust(name: str) -> bool:
 
 def _project_values(workspace: str, values: Mapping[str, Any], cache: str, trusts: Trusts) -> dict[str, Any]:
     """Return the values set by a project's file: only stricter ones unless it is trusted."""
-    path = os.path.join(workspace, PROJECT)
-    project = read_file(path, PROJECT, cache)
+    file = ProjectFile("config", workspace, PROJECT)
+    data = _read(file.full, PROJECT, follow=False)
+    if data is None:
+        return {}
+    project = _parsed(data, file.full, PROJECT, cache)
     tightened = {name: join(values[name], value) for name, value in project.items() if (join := KEYS[name].tighten)}
     own = _as_trusted(project, values)
-    if own == tightened:
-        return tightened
-    # parse the same bytes that are checked for trust: the file may have changed since
-    data = _read_bytes(path, PROJECT)
-    return _as_trusted(flat_keys(_parse_toml(data, PROJECT), PROJECT), values) if trusts(path, data) else tightened
+    return own if own == tightened or trusts(file, data) else tightened
 
 
 def _as_trusted(project: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,14 +228,12 @@ def _as_trusted(project: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
 
 def _foreign_values(workspace: str, trusts: Trusts) -> dict[str, Any]:
     """Return the settings in another program's file in the project, if the user trusts it."""
-    path = os.path.join(workspace, FOREIGN)
-    if not os.path.exists(path):
-        return {}
+    file = ProjectFile("config", workspace, FOREIGN)
     try:
-        data = _read_bytes(path, FOREIGN)
-    except ToolError:
+        data = file.read()
+    except (OSError, ValueError):
         return {}  # an unreadable file cannot be trusted
-    if not trusts(path, data):
+    if not trusts(file, data):
         return {}
     try:
         parsed = json.loads(data)
@@ -250,18 +247,26 @@ def _foreign_values(workspace: str, trusts: Trusts) -> dict[str, Any]:
     return lists
 
 
-def read_file(path: str, source: str, folder: str) -> dict[str, Any]:
-    """Return the dotted keys of a TOML file; the parsed file is cached in the state directory until it changes."""
+def read_file(path: str, source: str, folder: str, *, follow: bool = True) -> dict[str, Any]:
+    """Return the dotted keys of a TOML file; none if it does not exist. `folder` is for the cache."""
+    data = _read(path, source, follow=follow)
+    return {} if data is None else _parsed(data, path, source, folder)
+
+
+def _read(path: str, source: str, *, follow: bool) -> bytes | None:
     try:
-        status = os.stat(path)
+        return loaders.read(path, follow=follow)
     except FileNotFoundError:
-        return {}
+        return None
     except OSError as error:
         raise _invalid(source, os.strerror(error.errno or 0)) from error
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-        # reading a device may never end
-        raise _invalid(source, f"it is not a regular file of at most {MAX_BYTES} bytes")
-    stamp = [path, status.st_size, status.st_mtime_ns, status.st_ino]
+    except ValueError as error:
+        raise _invalid(source, str(error)) from error
+
+
+def _parsed(data: bytes, path: str, source: str, folder: str) -> dict[str, Any]:
+    """Return the dotted keys of a file; its parsed content is cached, because importing a parser takes time."""
+    stamp = [path, sha256(data).hex()]
     cache = os.path.join(folder, f"config-{digest(path)}.json")
     try:
         with open(cache, "rb") as file:
@@ -269,32 +274,18 @@ def read_file(path: str, source: str, folder: str) -> dict[str, Any]:
         if cached["stamp"] == stamp:
             return flat_keys(cached["data"], source)
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # no usable cache: read the file
-    data = _parse_toml(_read_bytes(path, source), source)
-    flat = flat_keys(data, source)
-    _write_cache(cache, {"stamp": stamp, "data": data})
+        pass  # no usable cache
+    parsed = _parse_toml(data, source)
+    flat = flat_keys(parsed, source)
+    _write_cache(cache, {"stamp": stamp, "data": parsed})
     return flat
 
 
-def _read_bytes(path: str, source: str) -> bytes:
-    try:
-        # opening a pipe without a writer must not block
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise _invalid(source, f"it is not a regular file of at most {MAX_BYTES} bytes")
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _invalid(source, os.strerror(error.errno or 0)) from error
-    if len(data) > MAX_BYTES:
-        raise _invalid(source, f"it is not a regular file of at most {MAX_BYTES} bytes")
-    return data
-
-
 def _parse_toml(data: bytes, source: str) -> dict[str, Any]:
-    import tomllib
+    from hilt.formats.toml_tables import loads
 
     try:
-        return tomllib.loads(data.decode())
+        return loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise _invalid(source, str(error)) from error
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
-from hilt.call import Call, Output, Result, Touch
+from hilt.call import Call, Output, Result, Touch, check_name, storable
 from hilt.catalog import Catalog, DialectEntry, Forwarded, FoundTool
 from hilt.context import Context
 from hilt.declaration import Tool
@@ -130,6 +130,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Callable[[], Mapp
     before: BeforeCall | None = None
     has_turn = False
     try:
+        check_names(active)
         tool, entry = resolve(active, world)
         prepared = check(active, world, tool, entry)
         yield world.paths(active, prepared)
@@ -161,6 +162,19 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Callable[[], Mapp
 
 
 # --- resolve, check, touches ----------------------------------------------------------------------------------------
+
+
+def check_names(active: Active) -> None:
+    """Raise if a name in the call is invalid; the call is then recorded with escapes in it."""
+    call = active.call
+    fields = (call.session, call.client, call.approval, call.dialect, call.tool, call.id, call.request_id)
+    if all(not isinstance(name, str) or (name.isascii() and "\0" not in name) for name in fields):
+        return
+    names = {field: name for field, name in call._asdict().items() if isinstance(name, str) and field != "args"}
+    escaped: dict[str, Any] = {field: storable(name) for field, name in names.items() if "id" not in field}
+    active.call = call._replace(**escaped)
+    for field, name in names.items():
+        check_name(field, name)
 
 
 def resolve(active: ActiveT, world: World[ActiveT]) -> FoundTool:
@@ -357,13 +371,22 @@ def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
         meta["_originalSize"] = overflow.size
         if overflow.path is not None:
             meta.update(_persisted=True, _filePath=overflow.path)
+    content = output.content
+    if content:
+        from hilt.output.blocks import within_budget
+
+        content, note = within_budget(content, ctx.overflow.limit)
+        if note and output.data is None:
+            text = f"{text}\n{note}".lstrip("\n")
+        elif note:
+            content = (*content, {"type": "text", "text": note})
     return Result(
         text,
         output.data,
         None,
         output.view,
         meta,
-        output.content,
+        content,
         output.classification,
         output.risk,
         prepared.call.id,

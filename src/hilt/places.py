@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 # environment variables that commands inherit
 SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL")
 
-# folders of skills, below a workspace; those of other systems also below the home directory
-SKILL_FOLDERS = (".hilt/skills", ".claude/skills", ".agents/skills", ".jcli/skills")
-
 # the command, and the Python program that its native client runs
 PROGRAMS = ("hilt", "hilt-py")
 
@@ -35,11 +32,9 @@ def state_dir(environ: Mapping[str, str]) -> str:
     return os.path.abspath(environ.get("HILT_STATE_DIR") or _below_home(environ, "XDG_STATE_HOME", ".local/state"))
 
 
-def skill_dirs(environ: Mapping[str, str]) -> list[str]:
-    """Return the folders of the user's own skills, highest precedence first."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    own = [os.path.join(home, folder) for folder in SKILL_FOLDERS if not folder.startswith(".hilt/")]
-    return [os.path.join(config_dir(environ), "skills"), *own]
+def worktrees_dir(state: str) -> str:
+    """Return the folder of the worktrees of agents: tools and commands cannot reach the state directory itself."""
+    return state.rstrip("/") + "-worktrees"
 
 
 def running_dir(state: str) -> str:
@@ -93,8 +88,8 @@ def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
         return ()
     if any(is_below(root, path) for path in installed):
         return (root,)
-    # the folder of the package, which is on sys.path, and a virtual environment, unless the folder is inside them
-    whole = [_package(), *([sys.prefix] if sys.prefix != sys.base_prefix else [])]
+    # the folder of the package, which is on sys.path, and Python with its libraries, unless the folder is inside them
+    whole = dict.fromkeys((_package(), sys.prefix, sys.base_prefix))
     installed += (path for path in map(resolve, whole) if not is_below(root, path))
     installed += (link for path in (*whole, *_programs()) for link in _links(path, resolve))
     for folder in (*sys.path, *_forgotten):
@@ -206,7 +201,8 @@ def _startup_modules() -> Iterator[str]:
     """Yield the file names of the modules that Python runs at startup."""
     import _imp
 
-    for module in ("sitecustomize", "usercustomize"):
+    # the last is what Debian's own sitecustomize tries to import
+    for module in ("sitecustomize", "usercustomize", "apport_python_hook"):
         for ending in ("", ".py", ".pyc", *_imp.extension_suffixes()):
             yield module + ending
 

@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from hilt import config, pipeline, places
+from hilt.active_call import ActiveCall
 from hilt.authority import rulebook
 from hilt.authority.authority import Authority, only_reads, vote_on_reading
 from hilt.authority.path_vote import vote_on_paths
-from hilt.call import Call, Json, Result, Touch
+from hilt.call import Call, Json, Result, Touch, check_name, storable
 from hilt.catalog import Catalog, FoundTool, built_in_names
 from hilt.config import RuntimePaths
 from hilt.context import Attendant, Context
@@ -24,15 +25,17 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.files.door import Door, Root
 from hilt.files.workspace import Store, Workspace
+from hilt.homes import find_homes
 from hilt.lazy import Lazy
+from hilt.loaders import ProjectFile, folders, guarded, paths_of, writable_places
 from hilt.output.overflow import Overflow
 from hilt.pipeline import NO_HOOKS, Prepared, Voter
 from hilt.policy.decision import Vote
-from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, without
-from hilt.running.active_call import ActiveCall
+from hilt.policy.paths import ASKED, PROTECTED, PathRules, without
 from hilt.running.recorder import Recorder, unrecorded
 from hilt.running.scheduler import Scheduler
 from hilt.state.trail import Trail
+from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,12 +129,25 @@ class Runtime:
             ) from error
         self._config = places.config_dir(env)
         self.session = session or env.get("HILT_SESSION") or "default"
-        self.settings = config.load(self.root, env, flags or {}, partial(trusts_settings, self.state, env))
+        check_name("session", self.session)
+        self.settings = config.load(self.root, env, flags or {}, partial(trusts_file, self.state, env))
         self.id = config.digest(self.root)
+        others = [os.path.realpath(os.path.expanduser(path)) for path in self.settings["workspace.roots"]]
+        self.folders = (self.root, *others)  # where tools can write
+        for folder in self.folders:
+            if places.is_below(folder, os.path.realpath(self.state)):
+                raise ToolError(
+                    "sensitive_path",
+                    f"{folder} is in hilt's state directory, which tools cannot access.",
+                    suggestion="Open another folder as the workspace.",
+                )
+        trees = places.worktrees_dir(self.state)
+        self.surroundings = Surroundings(env, (*self.folders, self.state, trees))
         self._toolbox = Toolbox(
             self.root,
-            env,
+            self.surroundings,
             self.state,
+            others=others,
             directories=self.settings["custom.dirs"],
             reserved=lambda: (*built_in_names(), *self.catalog.library_names()),
             grants=self,
@@ -168,17 +184,23 @@ class Runtime:
         self._scheduler = Scheduler()
         home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
         paths = RuntimePaths(self.root, self.id, self._config, self.state, home)
-        self.authority = Authority(paths, self.settings, self.catalog, env, asker, self._was_used, self._agent_of)
+        self.authority = Authority(
+            paths, self.settings, self.catalog, self.surroundings, asker, self._was_used, self._agent_of
+        )
         self.authority.record_hook = self._recorder.record_hook
         self._questioner = questioner
         self.asks_person = asker is not None or questioner is not None
         self._voters: tuple[Voter, ...] = (self.authority.weigh, vote_on_paths)
         self._reading_voters: tuple[Voter, ...] = (vote_on_reading, vote_on_paths)
+        self._guarded = guarded(self.folders, env, self.settings["custom.dirs"])
         self._rules = PathRules(
             self.settings["workspace.sensitive"],
             self.settings["workspace.readable"],
-            without((*PROTECTED, *self.settings["workspace.protected"]), self.settings["workspace.writable"]),
-            without(ASKED, self.settings["workspace.writable"]),
+            without(
+                (*PROTECTED, *self._guarded, *self.settings["workspace.protected"]), self.settings["workspace.writable"]
+            ),
+            # without a HEAD, no folder is a repository
+            without((*ASKED, "HEAD"), self.settings["workspace.writable"]),
         )
         # matches files that tools cannot open under any name; assign it before the first call
         self.marked: Callable[[os.stat_result], bool] | None = None
@@ -321,28 +343,27 @@ class Runtime:
         """Whether agents can keep running here after the call that started them."""
         return self._keeps_jobs
 
-    def in_session(
-        self, session: str, settings: config.Settings, folder: str | None = None, readable: tuple[str, ...] = ()
-    ) -> Runtime:
+    def in_session(self, session: str, settings: config.Settings, folder: str | None = None) -> Runtime:
         """Return this runtime for another session, with its own settings; both share everything else.
 
         With `folder`, it works in that copy of the workspace, under the rules of the workspace, and its commands can
-        also read the `readable` paths: end it with `close_folder`. Close only the original.
+        read of the workspace what commands there can: end it with `close_folder`. Close only the original.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, session=session, settings=settings)
         if folder is not None:
-            other._move(folder, readable, self)
+            other._move(folder, self)
         return other
 
-    def _move(self, folder: str, readable: tuple[str, ...], main: Runtime) -> None:
+    def _move(self, folder: str, main: Runtime) -> None:
         self.root = self._given_root = folder
+        self.folders = (folder, *self.folders[1:])
         self._stores = {}
         self._journal = os.path.join(self.state, "journal", config.digest(folder))
         self.history = Lazy(lambda: self._open_history(config.digest(folder)))  # paths in it are relative
         self.authority = self.authority.in_folder(folder)
         self._voters = (self.authority.weigh, vote_on_paths)
-        self._confinement = Lazy(lambda: self._open_confinement(main._confinement().sandbox(), readable))
+        self._confinement = Lazy(lambda: main._confinement().in_copy(self.settings, self.authority.bars))
         self._connect, self._shared, self._own_servers = None, None, Lazy(_open_language_servers)
 
     def close_folder(self) -> None:
@@ -351,16 +372,13 @@ class Runtime:
         self.history.close()
 
     def _open_skills(self) -> SkillLibrary:
-        from hilt.skills import sources
-        from hilt.skills.library import SkillLibrary
+        from hilt.skills.library import BUILT_IN, SkillLibrary
         from hilt.state.trust import Trust, trusts_all
 
-        roots = [self.root, *(os.path.expanduser(path) for path in self.settings["workspace.roots"])]
         return SkillLibrary(
-            self.root,
-            sources.skill_places(self.root, self.environ),
-            sources.command_places(self.root, self.environ),
-            sources.writable_places(roots, self.environ),
+            [*folders("skill", self.folders, self.environ), BUILT_IN],
+            folders("command", self.folders, self.environ),
+            writable_places(self.folders, self.environ),
             Trust(self.state),
             trusts_everything=trusts_all(self.environ),
             also=[os.path.join(self.state, "state.db"), os.path.join(self.state, "state.db-wal")],
@@ -370,6 +388,15 @@ class Runtime:
         from hilt.custom.watching import FolderWatch
 
         return FolderWatch(self.skills())
+
+    def file_to_trust(self, path: str) -> ProjectFile | None:
+        """Return the file at a real path, if something is loaded from its folder only after it is trusted."""
+        for kind in ("tool", "skill", "command", "agent"):
+            named = self.settings["custom.dirs"] if kind == "tool" else ()
+            for folder in folders(kind, self.folders, self.environ, named):
+                if folder.anchor is not None and places.is_below(path, folder.path):
+                    return folder.file(path)
+        return None
 
     def listen_to_skills(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback`, from any thread, when skills or commands change; return a function that stops this."""
@@ -509,6 +536,7 @@ class Runtime:
 
     def end_session(self, session: str) -> bool:
         """End the jobs of a session and forget what it has read; return whether the session existed."""
+        check_name("session", session)
         jobs = self._jobs.part if self._shared is None else self._shared.jobs
         if jobs is not None:
             jobs.end_session(session)
@@ -531,7 +559,7 @@ class Runtime:
         if self._servers.part is not None:
             return self._servers.part
         is_configured = self.settings["mcp.servers"] or any(
-            os.path.lexists(os.path.join(self.root, name)) for name in (".mcp.json", config.FOREIGN)
+            os.path.lexists(os.path.join(self.root, name)) for name in (*paths_of("servers"), config.FOREIGN)
         )
         return self._servers() if is_configured and not self.environ.get("HILT_NESTED") else None
 
@@ -540,7 +568,7 @@ class Runtime:
 
         return Servers(
             self.root,
-            self.environ,
+            self.surroundings,
             self.state,
             personal=self.settings["mcp.servers"],
             trusts=partial(trusts_file, self.state, self.environ),
@@ -562,13 +590,20 @@ class Runtime:
         """Whether the user has granted a permission that a custom tool asked for."""
         return any(stored.rule == grant for stored in self.authority.approvals().grants(self.id))
 
-    def _open_confinement(self, shared: Sandbox | None = None, readable: tuple[str, ...] = ()) -> Confinement:
+    def _open_confinement(self) -> Confinement:
         from hilt.processes.confinement import Confinement
 
-        shared = self._shared.sandbox if self._shared else shared
+        shared = self._shared.sandbox if self._shared else None
         authority = self.authority
         return Confinement(
-            authority.place, self.settings, self.environ, self._rules, authority.mode, authority.bars, shared, readable
+            authority.place,
+            self.settings,
+            self.surroundings,
+            self._rules,
+            authority.mode,
+            authority.bars,
+            shared,
+            self._guarded,
         )
 
     def _take_notes(self) -> tuple[str, ...]:
@@ -657,7 +692,7 @@ class Runtime:
     def _active(
         self, call: Call, done: Callable[[Result], None] = lambda result: None, attendant: Attendant | None = None
     ) -> ActiveCall:
-        return ActiveCall(call, call.session or self.session, done, self._recorder.record, attendant)
+        return ActiveCall(call, storable(call.session or self.session), done, self._recorder.record, attendant)
 
     # --- pipeline.World -------------------------------------------------------------------------------------------
 
@@ -782,9 +817,7 @@ class Runtime:
                 limit=settings["output.overflow_chars"],
             )
             roots = [self._root(self._given_root, None)]
-            for path in settings["workspace.roots"]:
-                full = os.path.realpath(os.path.expanduser(path))
-                roots.append(self._root(full, full))
+            roots += [self._root(folder, folder) for folder in self.folders[1:]]
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
             roots += self._skill_roots(roots)
             locks = os.path.join(self.state, "locks")
@@ -799,7 +832,8 @@ class Runtime:
 
     def _skill_roots(self, others: Sequence[Root]) -> list[Root]:
         """Return the folders of the user's skills, which tools may read, unless another root contains them."""
-        roots = [Root(path, label=path, writable=False, is_library=True) for path in places.skill_dirs(self.environ)]
+        own = [folder.path for folder in folders("skill", self.folders, self.environ) if folder.source == "personal"]
+        roots = [Root(path, label=path, writable=False, is_library=True) for path in own]
         return [root for root in roots if not any(places.is_below(root.real, other.real) for other in others)]
 
     def _root(self, path: str, label: str | None) -> Root:
@@ -809,23 +843,16 @@ class Runtime:
             path,
             label=label,
             writable=True,
-            closed=[self.state],
+            closed=[self.state, places.worktrees_dir(self.state)],
             read_only=[self._config],
             installed=lambda: places.installation(path, writable),
-            startup_files=lambda: [
-                os.path.join(home, name)
-                for home in places.homes(self.environ)
-                for name in without(START_FILES, writable)
-            ],
+            homes=lambda: find_homes((os.path.realpath(path),), self.environ, writable),
         )
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
         """Return name, description and schema of every tool listed for a model, as the active dialect names them."""
-        from hilt.authority.visibility import listed_tools
 
-        return [
-            (tool.name, tool.description, tool.schema) for tool in listed_tools(self.authority, session=self.session)
-        ]
+        return [(tool.name, tool.description, tool.schema) for tool in self.authority.listed_tools(self.session)]
 
 
 def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
@@ -870,33 +897,30 @@ def _open_language_servers() -> LanguageServers:
     return LanguageServers()
 
 
-def trusts_settings(state: str, environ: Mapping[str, str], path: str, data: bytes) -> bool:
-    """Whether the user trusts a project's settings file with this content."""
-    return trusts_file(state, environ, "config", path, data)
-
-
-def trusts_file(state: str, environ: Mapping[str, str], kind: str, path: str, data: bytes) -> bool:
-    """Whether the user trusts a project's file of this kind with this content."""
+def trusts_file(state: str, environ: Mapping[str, str], file: ProjectFile, data: bytes) -> bool:
+    """Whether the user trusts a project's file with this content."""
     from contextlib import closing
 
     from hilt.formats.digests import sha256
     from hilt.state.trust import Trust, trusts_all
 
     with closing(Trust(state, everything=trusts_all(environ))) as trust:
-        return trust.is_trusted(kind, path, sha256(data))
+        return trust.is_trusted(file, sha256(data))
 
 
 def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, ...]:
     """Return a stamp that changes with a workspace's settings files or trust in them; a runtime reads both once."""
     state = places.state_dir(environ)
-    stamps: list[object] = [rulebook.status(os.path.join(places.config_dir(environ), "config.toml"), follow=True)]
+    stamps: list[object] = [
+        rulebook.status(os.path.join(places.config_dir(environ), *paths_of("config", "config")), follow=True)
+    ]
     for name in (config.PROJECT, config.FOREIGN):
-        path = os.path.join(workspace, name)
-        stamp = rulebook.status(path, follow=True)
+        file = ProjectFile("config", os.path.realpath(workspace), name)
+        stamp = rulebook.status(file.full, follow=True)
         trusted = None
         if stamp is not None:
             with suppress(OSError, ValueError):
-                trusted = trusts_settings(state, environ, path, rulebook.contents(path, follow=True))
+                trusted = trusts_file(state, environ, file, file.read())
         stamps.append((stamp, trusted))
     return tuple(stamps)
 

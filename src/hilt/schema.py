@@ -7,6 +7,7 @@ violation in the same shape.
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -22,7 +23,8 @@ TEXT = "x-text"  # marks the output schema of a tool that may return plain text 
 
 VIOLATIONS_IN_MESSAGE = 20
 FOREIGN_MESSAGE_CHARACTERS = 300  # of one message from jsonschema-rs
-VIOLATIONS_IN_DETAILS = 100  # a request can contain millions
+VIOLATIONS_IN_DETAILS = 100  # a request can contain millions, so checking stops after these
+_COPIED = 10_000_000  # characters: jsonschema-rs copies a part of the value into each of its errors
 
 _TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _KINDS: dict[type, str] = {
@@ -82,6 +84,19 @@ class Violation(NamedTuple):
     path: str
     message: str
     suggestion: str | None = None
+
+
+class _TooManyViolations(Exception):
+    """The list of violations is full."""
+
+
+class _Violations(list[Violation]):
+    """The violations so far; checking ends when there are too many."""
+
+    def append(self, violation: Violation) -> None:
+        super().append(violation)
+        if len(self) == VIOLATIONS_IN_DETAILS:
+            raise _TooManyViolations
 
 
 class CheckedArguments(NamedTuple):
@@ -312,12 +327,14 @@ def build(annotation: Any, value: Any) -> Any:
 
 def check(schema: Schema, args: Any) -> CheckedArguments:
     """Return the arguments with defaults filled in, or raise `invalid_args` with every violation."""
-    violations: list[Violation] = []
+    violations = _Violations()
     notes: list[str] = []
-    value = _check(schema, _decoded(schema, args), "", violations, notes)
+    value: Any = None
+    with suppress(_TooManyViolations):
+        value = _check(schema, _decoded(schema, args), "", violations, notes)
     if violations:
         raise refusal(violations)
-    return CheckedArguments(value, notes)
+    return CheckedArguments(value, notes[:VIOLATIONS_IN_DETAILS])
 
 
 def check_any(schema: Schema, args: Any) -> CheckedArguments:
@@ -335,9 +352,43 @@ def validate(schema: Schema, value: Any) -> None:
         validator = jsonschema_rs.validator_for(with_numbered_groups(schema), retriever=no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ToolError("tool_invalid", f"The tool's schema is invalid: {quoted(str(error))}.") from error
-    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
+    errors = sorted(errors_of(validator, value), key=lambda error: list(map(str, error.instance_path)))
     if errors:
         raise refusal([violation for error in errors for violation in _foreign_violations(schema, error)])
+
+
+def errors_of(validator: Any, value: Any) -> list[Any]:
+    """Return the errors of a validator from jsonschema-rs; of a large value only the first.
+
+    The library collects all errors at once, each with a copy of the part of the value that it is about: together they
+    take the square of the memory of the value.
+    """
+    if validator.is_valid(value):
+        return []
+    if _is_small(value):
+        return list(validator.iter_errors(value))
+    from jsonschema_rs import ValidationError
+
+    try:
+        validator.validate(value)
+    except ValidationError as error:
+        return [error]
+    return []
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a copy of the value for each value in it is small."""
+    count = size = 0
+    pending = [value]
+    while pending and count * size < _COPIED:
+        inner = pending.pop()
+        count += 1
+        size += 10 + (len(inner) if isinstance(inner, str) else 0)
+        if isinstance(inner, dict):
+            pending += [*inner, *inner.values()]
+        elif isinstance(inner, list):
+            pending += inner
+    return not pending and count * size < _COPIED
 
 
 def with_numbered_groups(schema: Any) -> Any:
@@ -389,7 +440,8 @@ def refusal(violations: list[Violation]) -> ToolError:
     """Return one error that reports all violations."""
     message = "; ".join(violation.message for violation in violations[:VIOLATIONS_IN_MESSAGE])
     if len(violations) > VIOLATIONS_IN_MESSAGE:
-        message += f"; and {len(violations) - VIOLATIONS_IN_MESSAGE} more"
+        more = "at least " * (len(violations) >= VIOLATIONS_IN_DETAILS)
+        message += f"; and {more}{len(violations) - VIOLATIONS_IN_MESSAGE} more"
     return ToolError(
         "invalid_args",
         message + ("" if message.endswith("?") else "."),
@@ -405,7 +457,8 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
     plain = {name.replace("_", "").replace("-", "").casefold(): name for name in names}
-    close = get_close_matches(word.replace("_", "").replace("-", "").casefold(), plain, n=1, cutoff=0.6)
+    # a request can contain a word of megabytes
+    close = get_close_matches(word[:100].replace("_", "").replace("-", "").casefold(), plain, n=1, cutoff=0.6)
     return plain[close[0]] if close else None
 
 
@@ -437,7 +490,10 @@ def kind_of(value: Any) -> str:
 def quoted(value: Any) -> str:
     """Return a value as JSON for a message, truncated."""
     # a caller from Python may send anything
-    text = json.dumps(value, ensure_ascii=False, default=repr, skipkeys=True)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr, skipkeys=True)
+    except ValueError:
+        return "a value with thousands of digits, or one that contains itself"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -599,7 +655,7 @@ def _foreign_violations(schema: Schema, error: Any) -> list[Violation]:
         prefix = f"{path}." if path else ""
         return [
             _unknown(prefix, name, names, guess=index < VIOLATIONS_IN_MESSAGE)
-            for index, name in enumerate(error.kind.unexpected)
+            for index, name in enumerate(error.kind.unexpected[:VIOLATIONS_IN_DETAILS])
         ]
     message = error.message  # starts with the whole value and ends with the reason
     if len(message) > FOREIGN_MESSAGE_CHARACTERS:

@@ -9,9 +9,9 @@ from typing import Any
 from hilt.agents.asking import Clock
 from hilt.agents.budgets import RunLimits
 from hilt.agents.conversation import Conversation
-from hilt.agents.events import CallFinished, Event, Notice, RunEnded, TextPiece, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import Record
+from hilt.output.run_events import CallFinished, Event, Notice, RunEnded, TextPiece, TokensUsed
 from hilt.runtime import Runtime
 from hilt.testing import environment
 from tests.agents.model_server import ModelServer

@@ -14,6 +14,7 @@ from hilt.state.trust import Trust
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.marks import wait_until
 from tests.programs import needs_sandbox
+from tests.trusting import file_at
 
 
 def call(tool: str, **args: Any) -> ScriptedCall:
@@ -23,7 +24,7 @@ def call(tool: str, **args: Any) -> ScriptedCall:
 def define(folder: Any, base: str, name: str, text: str) -> None:
     """Write a definition to the project, and trust it."""
     path = folder.write(f".hilt/agents/{name}.md", text)
-    Trust(f"{base}/state").trust("agent", path, text.encode())
+    Trust(f"{base}/state").trust(file_at(path, "agent"), text.encode())
 
 
 def test_an_agent_answers_in_its_own_context(talk):

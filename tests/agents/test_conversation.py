@@ -11,7 +11,7 @@ import pytest
 
 from hilt import Output, tool
 from hilt.agents.budgets import RunLimits
-from hilt.agents.events import ApprovalAsked, CallStarted, as_json
+from hilt.output.run_events import ApprovalAsked, CallStarted, as_json
 from hilt.state.approvals import UserAnswer
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.talking import FORMATS, until

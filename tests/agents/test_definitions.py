@@ -8,6 +8,7 @@ from hilt.agents.definitions import parse, read_definitions
 from hilt.errors import ToolError
 from hilt.skills.folder_contents import UnusableFile
 from hilt.state.trust import Trust
+from tests.trusting import file_at
 
 POET = "---\nname: poet\ndescription: Writes.\n---\nYou are a poet.\n"
 
@@ -28,7 +29,7 @@ def test_a_projects_definition_counts_while_its_content_is_trusted(runtime, work
         read_definitions(runtime).find("poet")
     assert raised.value.code == "untrusted"
 
-    Trust(runtime.state).trust("agent", path, POET.encode())
+    Trust(runtime.state).trust(file_at(path, "agent"), POET.encode())
     assert read_definitions(runtime).find("poet").body == "You are a poet."
 
     workspace.write(f"{folder}/poet.md", POET + "And more.\n")
@@ -56,7 +57,7 @@ def test_a_link_in_the_project_is_not_followed(runtime, workspace, tmp_path):
     (outside / "poet.md").write_text(POET)
     os.mkdir(workspace.join(".hilt"))
     os.symlink(outside, workspace.join(".hilt/agents"))
-    Trust(runtime.state).trust("agent", str(outside / "poet.md"), POET.encode())
+    Trust(runtime.state).trust(file_at(workspace.join(".hilt/agents/poet.md")), POET.encode())
 
     assert "poet" not in read_definitions(runtime).known
 

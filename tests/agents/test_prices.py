@@ -10,8 +10,9 @@ import pytest
 from pydantic_ai.usage import RequestUsage
 
 from hilt import config
-from hilt.agents.prices import CostMeter, dollars, find_pricing
+from hilt.agents.prices import CostMeter, find_pricing
 from hilt.errors import ToolError
+from hilt.formats.numbers import dollars
 from hilt.state.spending import Spending
 
 OWN = {"openai:mine": {"input": 2, "output": 10.5, "cached": 0.25}}

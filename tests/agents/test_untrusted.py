@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt import Output, tool
+from hilt import Output, places, tool
 from hilt.agents.marks import Marks, source_of
 from hilt.agents.prompts import project_instructions
 from tests.agents.model_server import ScriptedCall, Turn
@@ -93,7 +93,9 @@ def test_instructions_in_data_change_no_permission_mode_or_trust(talk, folder):
     assert folder.tree() == before
     assert runtime.authority.mode(runtime.session) == "normal"
     assert runtime.authority.approvals().grants(runtime.id) == []
-    assert project_instructions(runtime).unused == ("AGENTS.md",)
+    assert project_instructions(runtime).unused == (
+        f"AGENTS.md is not used, because it is not trusted: {places.command('trust', 'AGENTS.md')}",
+    )
     assert "yolo" not in talking.server.prompts[0].raw.decode()  # not trusted, so not in the prompt
 
 

@@ -563,7 +563,7 @@ STATES = st.builds(lambda data, mode: data and FileState(mode, data), CONTENTS, 
 
 
 @settings(max_examples=300 if STRESS else 25, deadline=None)
-@given(st.dictionaries(st.sampled_from(["a", "b b", "c/ü", 'd"d']), st.tuples(STATES, STATES), min_size=1))
+@given(st.dictionaries(st.sampled_from(["a", "b b", "c/ü", 'd"d', "a "]), st.tuples(STATES, STATES), min_size=1))
 def test_a_patch_makes_exactly_the_changes(states):
     changes = [
         FileChange(path, old or None, new or None)

@@ -25,6 +25,7 @@ from hilt.state.approvals import ApprovalRequest, Approvals, UserAnswer
 from hilt.state.session_values import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
+from tests.trusting import file_at
 
 RULE_FILE = """\
 # .jcli/permissions.yaml
@@ -139,7 +140,7 @@ def test_the_documented_rule_file_works_as_its_comments_say(world, name, args, e
     world.folder.write("a.txt", "x")
     file = world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
-        runtime.authority.trust().trust("rules", file, RULE_FILE.encode())
+        runtime.authority.trust().trust(file_at(file, "rules"), RULE_FILE.encode())
 
         assert decision(runtime, name, **args) == expected
 
@@ -1076,7 +1077,7 @@ def test_a_project_file_loosens_only_with_trusted_content(world):
     file = world.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
     with world.runtime() as runtime:
         trust = Trust(world.state)
-        trust.trust("rules", file, b"allow: [Write]\n")
+        trust.trust(file_at(file, "rules"), b"allow: [Write]\n")
         trust.close()
         assert decision(runtime, "write_file", path="a", content="x") == "allow"
     world.folder.write(".hilt/permissions.yaml", "allow: [Write, Bash]\n")
@@ -1270,16 +1271,17 @@ def test_explain_runs_no_hook(world):
 
 
 def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeypatch):
-    import hilt.authority.hooks as hooks
+    from hilt import loaders
 
     read: list[str] = []
-    contents = hooks._contents
+    contents = loaders.read
 
     def record_and_read(path: str, **more: bool) -> bytes:
-        read.append(path)
+        if path.endswith("hooks.yaml"):
+            read.append(path)
         return contents(path, **more)
 
-    monkeypatch.setattr(hooks, "_contents", record_and_read)
+    monkeypatch.setattr(loaders, "read", record_and_read)
     hook(world, "true")
     time.sleep(0.2)
     with world.runtime() as runtime:
@@ -1302,7 +1304,7 @@ def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
             path = world.folder.write(name, text)
             runtime.authority._refreshed = -10
             assert code(runtime.call("list_dir")) == "ok"
-            trust.trust("hooks", path, text.encode())
+            trust.trust(file_at(path, "hooks"), text.encode())
         runtime.authority._refreshed = -10
         assert code(runtime.call("list_dir")) == "hook_blocked"
         world.folder.write(".hilt/hooks/block.sh", "exit 1\n")

@@ -19,12 +19,15 @@ from hilt.call import Call
 from hilt.catalog import Catalog
 from hilt.errors import ToolError
 from hilt.fence import Fence
+from hilt.loaders import ProjectFile
 from hilt.policy.hook_protocol import FAILURE, POST, PRE
 from hilt.policy.hook_results import BeforeCall
 from hilt.policy.subject import Subject
 from hilt.state.trust import Trust
+from hilt.surroundings import Surroundings
 from hilt.testing import Folder
 from tests.policy.calls import HOME, NAMES, TWINS, path
+from tests.trusting import file_at
 
 CATALOG = Catalog()
 LOG = "log.jsonl"
@@ -75,7 +78,7 @@ class Place:
             self.session = work(self.session)
             return self.session
 
-        run = hooks.runner(self.confined, self.fence, self.environ, str(self.root))
+        run = hooks.runner(self.confined, self.fence, Surroundings(self.environ), str(self.root))
         return Hooks(sets, run, session="s1", names=lambda: NAMES, change=change)
 
     def confined(self) -> Any:
@@ -433,8 +436,8 @@ def test_a_projects_hooks_run_only_when_all_their_files_are_trusted(place):
     (scripts / "check.sh").write_text("true")
     checked: list[str] = []
 
-    def trusted(name: str, data: bytes) -> bool:
-        checked.append(os.path.relpath(name, place.root))
+    def trusted(file: ProjectFile, data: bytes) -> bool:
+        checked.append(file.path)
         return data != b"true"
 
     (hook_set,) = _load(place, trusted)
@@ -442,7 +445,7 @@ def test_a_projects_hooks_run_only_when_all_their_files_are_trusted(place):
     assert checked == [".hilt/hooks.yaml", ".hilt/hooks/deep/check.sh"]
     assert hook_set.hooks == ()
     assert "check.sh is not trusted" in hook_set.notes[0]
-    assert hooks.project_files(str(place.root)) == [str(place.root / name) for name in checked]
+    assert [file.path for file in hooks.project_files(str(place.root))] == checked
 
 
 def _load(place: Place, trusted: Any) -> list[Any]:
@@ -708,7 +711,7 @@ def test_a_projects_hooks_run_once_trusted_and_stop_when_a_script_changes(runtim
 
     answers = [answer()]
     for name in paths:
-        trust.trust("hooks", name, Path(name).read_bytes())
+        trust.trust(file_at(name, "hooks"), Path(name).read_bytes())
         answers.append(answer())
     workspace.write(".hilt/hooks/guard.sh", "touch ran\n")
     answers.append(answer())

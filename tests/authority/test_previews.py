@@ -152,3 +152,108 @@ def test_the_prompt_offers_a_preview_only_where_there_is_one():
 
     assert (denied.kind, wanted.kind) == ("deny", "preview")
     assert sum("[p] preview first" in text for text in written) == 1
+
+
+GRANTABLE = "permissions:\n  deny: [web_fetch]\n"  # everything else asks, and may always be allowed
+GENERATED = """for n in $(seq 30); do
+    for line in $(seq 400); do echo "x_${n}_${line} = 1"; done > "src/generated_$n.py"
+done
+printf '[metadata]\\n' > setup.cfg
+printf '#!/bin/sh\\necho deploy\\n' > deploy.sh
+printf 'echo run\\n' > tool; chmod +x tool
+chmod 700 docs
+head -c 300000 /dev/zero | tr '\\0' z > large.txt
+printf 'a\\0b' > binary
+rm -rf old"""
+
+
+@needs_sandbox
+def test_a_person_sees_every_file_before_they_apply_a_preview(base):
+    person = Person("preview", "once")
+    with asking(base, person, GRANTABLE) as (runtime, folder):
+        folder.write("docs/a.md", "a\n")
+        folder.write("old/deep/b.txt", "b\n")
+        result = runtime.call("run_shell", command=GENERATED, force=True)
+        tree = folder.tree()
+
+    assert result.ok, result.error
+    asked = person.asked[1]
+    files = {file.path: file for file in asked.files}
+    assert {path for path in tree if path not in ("src/", "src/a.py", "docs/a.md")} <= set(files)
+    assert (files["setup.cfg"].runs, files["deploy.sh"].runs != "", files["tool"].runs != "") == (
+        "package managers",
+        True,
+        True,
+    )
+    assert files["docs/"].action.startswith("permissions changed")
+    assert (files["old/deep/b.txt"].action, files["src/generated_1.py"].action) == ("deleted", "created")
+    assert {path for path, file in files.items() if file.missing} == {"large.txt", "binary"}
+    written = {path for path, file in files.items() if file.action == "created" and not file.missing}
+    assert len(written) == 33
+    assert all(f"+++ b/{path}\n" in asked.diff for path in written)
+    assert "+echo deploy" in asked.diff
+    # what needs attention comes first
+    marked = [bool(file.runs or file.missing) for file in asked.files]
+    assert marked == sorted(marked, reverse=True)
+
+
+def test_a_diff_is_shown_whole_or_is_said_to_be_missing(base):
+    person = Person("once", "once")
+    with asking(base, person, GRANTABLE) as (runtime, _):
+        for lines in (10_000, 150_000):
+            assert runtime.call("write_file", path=f"long{lines}.txt", content="line 1\n" * lines).ok
+
+    shown, missing = person.asked
+    assert (shown.diff.count("+line 1\n"), shown.files[0].missing) == (10_000, "")
+    assert (missing.diff, missing.files[0].missing) == ("", "its diff is too long")
+    assert (bool(shown.rules), missing.rules) == (True, ())
+
+
+def test_a_change_of_bytes_without_text_is_said_to_be_missing(base):
+    person = Person("once")
+    with asking(base, person, GRANTABLE) as (runtime, folder):
+        folder.write("a.txt", "caf\u00e9\n".encode("utf-16"))
+        runtime.call("write_file", path="a.txt", content="caf\u00e9\n")
+
+    assert (person.asked[0].files[0].missing != "", person.asked[0].rules) == (True, ())
+
+
+def test_a_change_whose_files_are_not_known_before_is_never_always_allowed(base):
+    person = Person("deny")
+    with asking(base, person, GRANTABLE) as (runtime, _):
+        runtime.call("lsp_query", action="rename", path="src/a.py", line=1, symbol="a", new_name="b", apply=True)
+
+    (asked,) = person.asked
+    assert (asked.files[0].missing != "", asked.rules) == (True, ())
+
+
+@needs_sandbox
+def test_what_runs_later_is_listed_among_too_many_files(base):
+    person = Person("preview", "deny")
+    many = "mkdir many; for n in $(seq 5001); do > many/$n.txt; done; > many/zz.sh; mkdir empty; > zz.mk; rm -rf src"
+    with asking(base, person) as (runtime, _):
+        runtime.call("run_shell", command=many, force=True)
+
+    files = {file.path: file for file in person.asked[1].files}
+    assert files["many"].missing == "5,002 files"
+    assert (files["many/zz.sh"].runs, files["zz.mk"].runs) == ("hand (a script)", "builds")
+    assert files["empty/"].action == "folder created"
+
+
+@needs_sandbox
+def test_links_and_permissions_are_listed_even_if_the_contents_stay_the_same(base):
+    person = Person("preview", "deny")
+    replaced = "chmod 666 key; rm text; ln -s target text; ln -s target new; echo >> old; chmod 644 old; rm -rf src"
+    with asking(base, person) as (runtime, folder):
+        for path, text in {"key": "k\n", "text": "[link to target]\n", "old": "o\n"}.items():
+            folder.write(path, text)
+            os.chmod(folder.join(path), 0o600)
+        runtime.call("run_shell", command=replaced, force=True)
+
+    assert {file.path: file.action for file in person.asked[1].files} == {
+        "key": "permissions changed from 600 to 666",
+        "new": "link created",
+        "old": "modified; permissions changed from 600 to 644",
+        "src/a.py": "deleted",
+        "text": "replaced by a link",
+    }

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hilt.authority.rulebook import contents, is_settled, status, upward
+from hilt.authority.rulebook import is_settled, status, upward
 from hilt.formats.times import COARSE_TICK_NS, TICK_NS
 
 
@@ -60,14 +60,3 @@ def test_folders_are_walked_up_to_the_home_directory(tmp_path, home, expected):
 
     assert folders[:expected] == [str(project), *map(str, project.parents)][:expected]
     assert len(folders) == expected
-
-
-def test_only_regular_files_of_a_readable_size_are_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "large").write_bytes(b"#" * ((1 << 20) + 1))
-    os.symlink("large", tmp_path / "link")
-    for name in ("pipe", "large"):
-        with pytest.raises(ValueError, match="regular file"):
-            contents(str(tmp_path / name), follow=False)
-    with pytest.raises(OSError, match="symbolic links"):
-        contents(str(tmp_path / "link"), follow=False)

@@ -10,9 +10,11 @@ from typing import Any, cast
 
 from hilt.call import Result
 from hilt.custom import folder_tools
-from hilt.custom.definition import Content, Definition, Loaded, Source, to_tool
+from hilt.custom.definition import Content, Definition, Loaded, to_tool
+from hilt.loaders import Source
 from hilt.runtime import Runtime
 from hilt.state.approvals import UserAnswer
+from hilt.surroundings import Surroundings
 from hilt.testing import environment
 from tests.programs import PATH
 
@@ -75,7 +77,7 @@ class Bench:
         if self.source != "project":
             paths = [path for path in paths if path.name in ("tool.md", "tool.json")]
         files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-        return folder_tools.read(Content(str(folder), files, self.source))
+        return folder_tools.read(Content(str(folder), files, self.source, self.source == "project"))
 
     def load(self, name: str) -> Definition:
         """Load a valid tool."""
@@ -87,7 +89,7 @@ class Bench:
     @contextmanager
     def runtime(self, *definitions: Definition) -> Iterator[Runtime]:
         """Yield a runtime with these tools."""
-        make = folder_tools.executor(self.environ, self)
+        make = folder_tools.executor(Surroundings(self.environ), self)
         tools = [to_tool(definition, make(definition)) for definition in definitions]
         asker = self._ask if self.attended else None
         with Runtime(

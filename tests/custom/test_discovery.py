@@ -3,14 +3,13 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from hilt.catalog import built_in_names
 from hilt.custom import candidates, tool_cache
-from hilt.custom.candidates import Candidate, ToolPlace, UnreadableTool, places
+from hilt.custom.candidates import Candidate, UnreadableTool
 from hilt.custom.definition import (
     Content,
     Definition,
@@ -25,8 +24,11 @@ from hilt.custom.layers import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.formats import times
-from hilt.state.trust import Trust, kind_of
+from hilt.loaders import LoadedFolder
+from hilt.state.trust import Trust
+from hilt.surroundings import Surroundings
 from hilt.testing import Folder, environment
+from tests.trusting import file_at
 
 PROJECT, SECOND = ".hilt/tools/", ".nanocoder/tools/"
 
@@ -59,7 +61,7 @@ class Desk:
     def open(self, *directories: str) -> Discovery:
         reserved = built_in_names()
         return open_discovery(
-            self.workspace.path, self.environ, self.workers, directories=directories, reserved=reserved
+            self.workspace.path, Surroundings(self.environ), self.workers, directories=directories, reserved=reserved
         )
 
     def tools(self, *directories: str) -> CustomTools:
@@ -68,7 +70,7 @@ class Desk:
     def trust(self, *names: str) -> None:
         trust = Trust(self.state)
         for name in names:
-            trust.trust("tool", self.workspace.join(name), self.workspace.bytes(name))
+            trust.trust(file_at(self.workspace.join(name), "tool"), self.workspace.bytes(name))
         trust.close()
 
     def project(self, name: str, text: str) -> str:
@@ -97,23 +99,6 @@ def origins(tools: CustomTools) -> dict[str, str]:
 
 
 # --- places and layers ----------------------------------------------------------------------------------------------
-
-
-def test_places_are_in_the_documented_order(desk):
-    tool_places = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
-
-    assert tool_places == [
-        ToolPlace(desk.workspace.join("one"), "directory"),
-        ToolPlace(desk.extra.path, "directory"),
-        ToolPlace(desk.workspace.join(".hilt/tools"), "project"),
-        ToolPlace(desk.workspace.join(".nanocoder/tools"), "project"),
-        ToolPlace(desk.config.join("tools"), "personal"),
-        ToolPlace(desk.home.join(".config/nanocoder/tools"), "personal"),
-        ToolPlace(desk.home.join(".jean2/tools"), "personal"),
-    ]
-    environ = {**desk.environ, "HILT_TOOLS_DIR": f"{desk.extra.path}{os.pathsep}/x"}
-    assert [place.path for place in places("/w", environ)][:2] == [desk.extra.path, "/x"]
-    assert [place.path for place in places("/w", environ, ["/y"])][:2] == ["/y", "/w/.hilt/tools"]
 
 
 def test_a_project_folder_that_is_the_configuration_directory_stays_untrusted(desk):
@@ -228,7 +213,7 @@ def test_a_failing_reader_does_not_affect_other_files(desk):
     readers: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
 
     tools = Discovery(
-        [ToolPlace(desk.extra.path, "personal")], readers, trusted=lambda: lambda path, digest: False
+        [LoadedFolder("tool", desk.extra.path, "personal")], readers, trusted=lambda: lambda path, digest: False
     ).current()
 
     assert names(tools) == ["b"]
@@ -294,7 +279,7 @@ def test_revoked_trust_applies_at_the_next_scan(desk):
     assert names(discovery.current()) == ["m"]
 
     trust = Trust(desk.state)
-    trust.revoke(path)
+    trust.revoke(file_at(path))
     trust.close()
 
     assert names(discovery.current(rescan=True)) == []
@@ -306,7 +291,7 @@ def test_every_file_of_a_folder_must_be_trusted(desk):
 
     assert names(desk.tools()) == []
     (untrusted,) = desk.tools().untrusted
-    assert untrusted.files == (desk.workspace.join(PROJECT + "f/script.sh"),)
+    assert [file.path for file in untrusted.files] == [PROJECT + "f/script.sh"]
 
     desk.trust(PROJECT + "f/script.sh")
     assert names(desk.tools()) == ["f"]
@@ -318,7 +303,7 @@ def test_every_file_of_a_folder_must_be_trusted(desk):
 def test_a_file_trusted_as_another_kind_is_not_a_trusted_tool(desk):
     path = desk.workspace.write(PROJECT + "m.md", markdown("m"))
     trust = Trust(desk.state)
-    trust.trust("rules", path, desk.workspace.bytes(PROJECT + "m.md"))
+    trust.trust(file_at(path, "rules"), desk.workspace.bytes(PROJECT + "m.md"))
     trust.close()
 
     assert names(desk.tools()) == []
@@ -374,21 +359,6 @@ def test_links_of_the_user_are_followed(desk):
     os.symlink(desk.extra.write("m.md", markdown("m")), desk.config.join("tools/m.md"))
 
     assert names(desk.tools()) == ["m"]
-
-
-@pytest.mark.parametrize(
-    "path, kind",
-    [
-        ("/w/.hilt/tools/a.md", "tool"),
-        ("/w/.nanocoder/tools/a/script.sh", "tool"),
-        ("/w/.hilt/tools/a/.mcp.json", "tool"),
-        ("/w/.hilt/tools.md", "file"),
-        ("/w/.hilt/config.toml", "config"),
-        ("/w/.hilt/hooks/x", "hooks"),
-    ],
-)
-def test_which_files_are_trusted_as_tools(path, kind):
-    assert kind_of(path) == kind
 
 
 # --- changes --------------------------------------------------------------------------------------------------------
@@ -485,7 +455,7 @@ def test_a_slow_file_blocks_only_the_first_scan(desk):
 
     desk.extra.write("a.md", "one")
     readers: dict[Format, Reader] = {"markdown": slow}
-    here = [ToolPlace(desk.extra.path, "personal")]
+    here = [LoadedFolder("tool", desk.extra.path, "personal")]
     discovery = Discovery(here, readers, trusted=lambda: lambda path, digest: False, every=0.0)
     proceed.set()
     assert names(discovery.current()) == ["a"]
@@ -513,7 +483,7 @@ def test_a_file_that_failed_to_load_is_retried_after_a_while(desk, monkeypatch):
 
     desk.extra.write("a.md", "one")
     readers: dict[Format, Reader] = {"markdown": needs}
-    here = [ToolPlace(desk.extra.path, "personal")]
+    here = [LoadedFolder("tool", desk.extra.path, "personal")]
     discovery = Discovery(here, readers, trusted=lambda: lambda path, digest: False)
     assert len(discovery.current().problems) == 1
 
@@ -562,7 +532,7 @@ def settled(monkeypatch) -> None:
 def scan(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
     reader = RecordingReader()
     readers: dict[Format, Reader] = {"markdown": reader}
-    here = [ToolPlace(desk.extra.path, "personal")]
+    here = [LoadedFolder("tool", desk.extra.path, "personal")]
     tools = Discovery(here, readers, trusted=lambda: lambda path, digest: False, cache=cache).current()
     return reader.read, tools
 
@@ -632,7 +602,7 @@ def test_a_cached_tool_still_needs_trust(desk):
     assert names(desk.tools()) == ["m"]
 
     trust = Trust(desk.state)
-    trust.revoke(path)
+    trust.revoke(file_at(path))
     trust.close()
 
     assert names(desk.tools()) == []
@@ -646,7 +616,10 @@ def test_a_folder_that_becomes_personal_is_read_again(desk):
     readers: dict[Format, Reader] = {"markdown": _read_name}
 
     tools = Discovery(
-        [ToolPlace(desk.extra.path, "directory")], readers, trusted=lambda: lambda path, digest: False, cache=cache
+        [LoadedFolder("tool", desk.extra.path, "directory")],
+        readers,
+        trusted=lambda: lambda path, digest: False,
+        cache=cache,
     ).current()
 
     assert tools.definitions["a"].source == "directory"
@@ -655,11 +628,11 @@ def test_a_folder_that_becomes_personal_is_read_again(desk):
 def test_a_tool_is_trusted_by_its_path_and_content(desk):
     desk.project(PROJECT + "m.md", markdown("m"))
     trust = Trust(desk.state)
-    hashes: Mapping[str, Any] = {entry.path: entry.hash for entry in trust.list()}
+    hashes = {entry.file: entry.hash for entry in trust.list()}
     is_trusted = trusting(trust)
 
-    ((path, digest),) = hashes.items()
-    assert is_trusted(path, digest)
-    assert not is_trusted(path, b"other")
-    assert not is_trusted(path + "x", digest)
+    ((file, digest),) = hashes.items()
+    assert is_trusted(file, digest)
+    assert not is_trusted(file, b"other")
+    assert not is_trusted(file._replace(path=file.path + "x"), digest)
     trust.close()

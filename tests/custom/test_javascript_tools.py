@@ -11,6 +11,7 @@ from hilt.custom import javascript_tools
 from hilt.custom.definition import Content, Definition, Loaded
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
+from hilt.surroundings import Surroundings
 from tests.custom.calls import call, environment
 from tests.programs import program
 
@@ -63,11 +64,11 @@ class Module:
         path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        read = javascript_tools.reader(self.workers, self.environ, self.root, self.state)
+        read = javascript_tools.reader(self.workers, Surroundings(self.environ), self.root, self.state)
         return read(Content(path, {"": text.encode()}, "personal"))
 
     def call(self, definition: Definition, **args: Any) -> Output:
-        make = javascript_tools.executor(self.workers, self.environ, self.root, self.state)
+        make = javascript_tools.executor(self.workers, Surroundings(self.environ), self.root, self.state)
         return call(make(definition), **args)
 
     def run(self, text: str, **args: Any) -> Output:

@@ -13,6 +13,7 @@ from hilt.custom.definition import Content, Definition, Loaded, definition_of, t
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.schema import TOUCH
+from hilt.surroundings import Surroundings
 from tests.custom.calls import by_name, call, environment
 
 GREETING = '''
@@ -61,11 +62,11 @@ class File:
         data = text if isinstance(text, bytes) else text.encode()
         with open(self.path, "wb") as file:
             file.write(data)
-        read = python_tools.reader(self.workers, self.environ, self.root)
+        read = python_tools.reader(self.workers, Surroundings(self.environ), self.root)
         return read(Content(self.path, {"": data}, "personal"))
 
     def call(self, definition: Definition, **args: Any) -> Output:
-        execute = python_tools.executor(self.workers, self.environ, self.root)(definition)
+        execute = python_tools.executor(self.workers, Surroundings(self.environ), self.root)(definition)
         return call(execute, **args)
 
     def run(self, text: str, tool: str = "t", **args: Any) -> Output:
@@ -277,7 +278,7 @@ def t(path: ReadPath, at: Point) -> str:
     return f"{path} {at.x} {at.y}"
 """
     (definition,) = file.load(text).definitions
-    tool = to_tool(definition, python_tools.executor(file.workers, file.environ, file.root)(definition))
+    tool = to_tool(definition, python_tools.executor(file.workers, Surroundings(file.environ), file.root)(definition))
 
     assert definition.parameters["properties"]["path"][TOUCH] == "read"
     assert list(tool.touches({"path": "a.py", "at": {"x": 1}})) == [Touch("read", "a.py")]

@@ -15,6 +15,7 @@ from hilt.custom import markdown_tools, scripts
 from hilt.custom.definition import Content, to_tool
 from hilt.runtime import Runtime
 from hilt.sandbox.process import Confined
+from hilt.surroundings import Surroundings
 from hilt.testing import environment
 
 K8S_PODS = """\
@@ -91,7 +92,7 @@ class Bench:
         return loaded.definitions[0]
 
     def runtime(self, *definitions):
-        make = scripts.executor(self.environ, self.confine)
+        make = scripts.executor(Surroundings(self.environ), self.confine)
         # arguments arrive unchecked: the tool validates them
         tools = [
             to_tool(definition, make(definition))._replace(schema={"type": "object"}) for definition in definitions

@@ -12,6 +12,7 @@ from hilt.custom import folder_tools, security
 from hilt.custom.definition import to_tool
 from hilt.custom.security import Permission
 from hilt.errors import ToolError
+from hilt.surroundings import Surroundings
 from tests.custom.folder_tools import Bench
 from tests.marks import Mark, wait_until
 
@@ -369,7 +370,8 @@ def test_a_check_also_runs_with_hooks(bench):
 
 def test_a_tool_with_a_check_does_not_run_unchecked(bench):
     add_guarded(bench, answering(allowed=True, requiresApproval=False))
-    tool = to_tool(bench.load("guarded"), folder_tools.executor(bench.environ, bench)(bench.load("guarded")))
+    make = folder_tools.executor(Surroundings(bench.environ), bench)
+    tool = to_tool(bench.load("guarded"), make(bench.load("guarded")))
 
     with bench.runtime() as runtime, pytest.raises(ToolError) as raised:
         tool.run(runtime._context(runtime._active(Call("guarded"))), {})

@@ -14,6 +14,7 @@ from hilt.runtime import Runtime
 from hilt.state.approvals import UserAnswer
 from hilt.testing import Folder, environment, temporary_runtime
 from tests.programs import PATH, program
+from tests.trusting import file_at
 
 HELLO = """---
 name: hello
@@ -173,7 +174,7 @@ def test_an_untrusted_project_tool_is_neither_listed_nor_run(project, runtime):
 
     path = os.path.join(project.path, "hello.md")
     with open(path, "rb") as file:
-        runtime.authority.trust().trust("tool", path, file.read())
+        runtime.authority.trust().trust(file_at(path, "tool"), file.read())
     settle()
     assert runtime.call("hello", who="a").text == "hello a\n"
 

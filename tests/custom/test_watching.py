@@ -13,8 +13,10 @@ import pytest
 from hilt.custom.toolbox import Toolbox
 from hilt.custom.watching import FolderWatch, watched
 from hilt.state.trust import Trust
+from hilt.surroundings import Surroundings
 from hilt.testing import environment
 from tests.marks import wait_until
+from tests.trusting import file_at
 
 TOOL = "---\nname: hello\ndescription: Say hello.\napproval: never\n---\necho hello\n"
 FOLDER = """---
@@ -41,7 +43,7 @@ class Place:
         confine: Any = None
         self.toolbox = Toolbox(
             str(self.root),
-            self.environ,
+            Surroundings(self.environ),
             self.state,
             directories=(),
             reserved=list,
@@ -147,7 +149,7 @@ def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
     assert (place.names(), place.quiet()) == (["other"], True)
 
     trust = Trust(place.state)
-    trust.trust("tool", str(path), path.read_bytes())
+    trust.trust(file_at(str(path), "tool"), path.read_bytes())
     trust.close()
     place.wait_for_report()
     assert place.names() == ["hello", "other"]
@@ -172,7 +174,7 @@ def test_a_busy_workspace_does_not_delay_reports_forever(place):
     try:
         listen(place)
         trust = Trust(place.state)
-        trust.trust("tool", str(path), path.read_bytes())
+        trust.trust(file_at(str(path), "tool"), path.read_bytes())
         trust.close()
         place.wait_for_report()
     finally:

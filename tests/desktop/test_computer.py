@@ -10,7 +10,6 @@ import threading
 
 import pytest
 
-from hilt.authority.visibility import listed_tools
 from hilt.call import Call
 from hilt.testing import temporary_runtime
 from tests.desktop.x_session import Agent, number_in, place_in
@@ -19,10 +18,10 @@ from tests.programs import program
 
 
 def test_the_tool_is_listed_only_with_a_display(opened, base):
-    assert "computer" in {entry.name for entry in listed_tools(opened.authority, session="listing")}
+    assert "computer" in {entry.name for entry in opened.authority.listed_tools("listing")}
 
     with temporary_runtime(base) as (runtime, _):
-        assert "computer" not in {entry.name for entry in listed_tools(runtime.authority, session="listing")}
+        assert "computer" not in {entry.name for entry in runtime.authority.listed_tools("listing")}
         assert Agent(runtime, "listing").code("screenshot") == "approval_required"
 
 

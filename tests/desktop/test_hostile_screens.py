@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from hilt.call import Call, Result
+from hilt.desktop.privacy import Privacy
+from hilt.desktop.x11.screen import XScreen
+from hilt.desktop.x11.x_server import XConnection
 from hilt.runtime import Runtime
 from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.testing import environment
@@ -322,3 +325,12 @@ def test_an_approval_is_valid_only_for_the_element_that_was_shown(desktop, form)
         agent = Agent(runtime, "renumbered")
         assert agent.code("click", element=agent.number('"Save"')) == "stale_elements"
     assert form.seen("clicked") == []
+
+
+def test_a_window_that_is_gone_has_no_client_and_no_children(desktop):
+    connection = XConnection(desktop.display)
+    screen = XScreen(connection, Privacy())
+    gone = connection.x.generate_id()
+
+    assert screen.client(gone) == gone
+    assert screen._children(gone) == []

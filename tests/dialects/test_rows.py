@@ -9,9 +9,9 @@ import jsonschema_rs
 import pytest
 
 from hilt import tool
-from hilt.authority.visibility import definition, listed_tools
 from hilt.call import Call
 from hilt.catalog import built_in_names, dialect, dialect_names
+from hilt.listing import definition
 from hilt.schema import cost
 from hilt.testing import temporary_runtime
 from tests.dialects.rows import CALLS, ROWS, Row
@@ -47,7 +47,7 @@ def test_a_schema_is_valid_closed_and_described(row):
 @pytest.mark.parametrize("name", CALLS)
 def test_the_tool_list_of_a_dialect_is_short(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
-        costs = {tool.name: cost(definition(tool)) for tool in listed_tools(runtime.authority, session="s")}
+        costs = {tool.name: cost(definition(tool)) for tool in runtime.authority.listed_tools("s")}
 
     assert sum(costs.values()) / len(costs) <= COST_AVERAGE
     assert {tool: count for tool, count in costs.items() if count > COST_MAX} == {}

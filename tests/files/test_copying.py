@@ -32,10 +32,12 @@ def steps_of_deletion(workspace: Path, handle: int, path: str, status: os.stat_r
     """Return the steps of a command that deleted a path, which had this status when it was last checked."""
     layer_folder = workspace.parent / "layer"
     layer_folder.mkdir()
-    layer = UpperLayer(str(layer_folder), (str(workspace),), False, whole=False, began=1 << 62, scratch="elsewhere")
+    folder = os.open(layer_folder, HANDLE | os.O_DIRECTORY)
+    layer = UpperLayer(str(layer_folder), (str(workspace),), False, False, -1, folder, 1 << 62, scratch="elsewhere")
     steps: list[LayerStep] = []
     with CopiedSteps(layer, str(workspace), steps) as copied:
         copied.add(path, (handle, None), (handle, status), 0, is_lost=False)
+    os.close(folder)
     return steps
 
 

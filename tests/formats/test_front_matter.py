@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.formats.front_matter import SKIMMED_LINES, BadFrontMatter, read, read_json, skim
+from hilt.formats.front_matter import LINES_MAX, SKIMMED_LINES, BadFrontMatter, read, read_json, skim
 
 LIMIT = 1 << 20
 
@@ -95,3 +96,11 @@ def test_any_text_can_be_skimmed(text):
 )
 def test_a_file_without_front_matter_is_all_body(text):
     assert skim(text, ("a",), ()) == ({}, {}, text)
+
+
+def test_only_the_first_keys_of_a_json_file_have_a_line():
+    """Each is looked for in the whole text."""
+    document = read_json(json.dumps({f"k{number}": 1 for number in range(1000)}).encode(), limit=LIMIT)
+
+    assert len(document.fields) == 1000
+    assert len(document.lines) == LINES_MAX

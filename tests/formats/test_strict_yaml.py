@@ -111,3 +111,10 @@ def test_depth_and_size_are_limited():
     for text in (nested(MAX_DEPTH), "a: " + "x" * MAX_CHARACTERS, "- " * 10_000):
         with pytest.raises(BadStrictYaml):
             load(text)
+
+
+def test_empty_lines_and_tabs_are_skipped_in_linear_time():
+    """The square of this length would take hours."""
+    text = "\n\n\t" * 40_000 + "\n" * 100_000 + "\t"
+
+    assert load(text + "b: 2") == {"b": "2"}

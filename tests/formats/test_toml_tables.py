@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.formats import toml_tables
 from hilt.formats.jsonc import NotEditable
-from hilt.formats.toml_tables import with_table, without_table
+from hilt.formats.toml_tables import loads, with_table, without_table
 
 PATH = ("mcp_servers", "hilt")
 VALUES = {"command": "/bin/hilt", "args": ["mcp", "--lean"]}
@@ -117,3 +118,20 @@ def test_any_text_survives_writing_and_reading(command, args, name):
 
     assert tomllib.loads(edited) == {"a": 1, "mcp_servers": {name: {"command": command, "args": args}}}
     assert without_table(edited, ("mcp_servers", name)) == "a = 1\n"
+
+
+@pytest.mark.parametrize("key", ["a." * 50_000 + "a = 1", "[" + "'a' . " * 50_000 + "a]", '"a".' * 50_000 + "a = 1"])
+def test_a_key_of_very_many_parts_is_rejected_without_parsing(key):
+    with pytest.raises(ValueError, match="a key has more than 100 parts"):
+        loads(f"x = 1\n{key}\n")
+
+
+def test_long_texts_and_keys_are_accepted():
+    text = f"version = '{'Some words. ' * 500}'\n{'a.' * 50}b = {'1' * 300}\nc = [{'1.5, ' * 500}]\n"
+
+    assert loads(text)["version"] == "Some words. " * 500
+
+
+def test_looking_for_long_keys_takes_linear_time():
+    for text in ("a" * 2_000_000, "a" * 50 + ". " * 1_000_000, "'" * 1_000_001, '"a' * 500_000, "a.b.c\n" * 300_000):
+        assert toml_tables._LONG_KEY.search(text) is None

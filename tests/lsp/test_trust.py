@@ -8,7 +8,7 @@ import os
 import pytest
 
 from hilt.lsp import known_servers
-from hilt.lsp.known_servers import GOPLS, LANGUAGES, Site, find, install_folders, search_path
+from hilt.lsp.known_servers import LANGUAGES, Site, install_folders
 from hilt.sandbox import ruleset
 from hilt.sandbox.profile import Availability
 from tests.lsp.scripted import Bench, ask, failure, text
@@ -148,16 +148,6 @@ def test_a_server_in_the_workspace_is_not_started(bench):
         assert "outside the workspace" in failure(ask(runtime, "symbols", "a.lua"), "lsp_unavailable")
 
     assert marks(bench) == []
-
-
-def test_programs_are_looked_up_outside_the_workspace_only(tmp_path):
-    inner = tmp_path / "workspace"
-    (inner / "bin").mkdir(parents=True)
-    outside = tmp_path / "bin"
-    os.symlink(inner / "bin", outside)
-
-    assert search_path(f"{inner}/bin:.::relative:{outside}:/usr/bin", (str(inner),)) == "/usr/bin"
-    assert find(GOPLS, f"{inner}/bin", (str(inner),)) is None
 
 
 def test_every_server_has_an_install_command_and_a_reason_for_each_path_it_reads():

@@ -10,7 +10,7 @@ from hilt.errors import ToolError
 from hilt.policy import barriers, rules
 from hilt.policy.barriers import Barrier, Bars, make_bars
 from hilt.policy.rules import RuleSet
-from hilt.policy.subject import Subject, Touched
+from hilt.policy.subject import Base, Subject, Touched
 from tests.policy.calls import HOME, NAMES, ROOT, call
 
 OTHER = "/srv/other"
@@ -31,7 +31,7 @@ def ruleset(**lists: list[str]) -> RuleSet:
 
 
 def bars_of(**lists: list[str]) -> Bars:
-    bars = make_bars([ruleset(**lists)], ROOT, (ROOT,), {})
+    bars = make_bars([ruleset(**lists)], Base(ROOT), (ROOT,), {})
     assert bars is not None
     return bars
 
@@ -48,7 +48,7 @@ def reached(effect: str, path: str) -> Subject:
 def test_a_watch_agrees_with_the_decision_on_a_path(globs, path, effect):
     name = {"read": "Read", "write": "Write"}[effect]
     rule_set = ruleset(deny=[f"{name}(path:{glob})" for glob in globs])
-    bars = make_bars([rule_set], ROOT, (ROOT,), {})
+    bars = make_bars([rule_set], Base(ROOT), (ROOT,), {})
     assert bars is not None
 
     ruling = rules.decide([rule_set], reached(effect, path))
@@ -128,7 +128,7 @@ def test_a_command_reaches_the_paths_that_it_was_approved_for():
 def test_a_rule_that_names_a_link_applies_to_where_it_leads():
     links = {f"{ROOT}/current": f"{ROOT}/releases/5", "/etc/alias": "/srv/other"}
     rule_set = ruleset(deny=["Read(path:current/**)", "Read(path:/etc/alias/*.key)"])
-    bars = make_bars([rule_set], ROOT, (ROOT,), links)
+    bars = make_bars([rule_set], Base(ROOT), (ROOT,), links)
     assert bars is not None
     watch = bars.deny[0]
 
@@ -137,6 +137,44 @@ def test_a_rule_that_names_a_link_applies_to_where_it_leads():
     assert [path for path in covered if watch.covering(path) is None] == []
     assert [path for path in free if watch.covering(path) is not None] == []
     assert {"/etc/alias", "/srv/other"} <= watch.literal_prefixes()
+
+
+@given(globs=st.lists(sources, min_size=1, max_size=4), parts=st.lists(names, max_size=5), linked=st.booleans())
+@example(["/srv/**/secret"], ["a", "secret"], False)
+@example([f"{ROOT}/a/**"], ["b", "c"], True)
+def test_a_rule_applies_to_the_same_paths_in_a_copy_of_the_workspace(globs, parts, linked):
+    links = {f"{ROOT}/a": f"{ROOT}/b"} if linked else {}
+    rule_set = ruleset(deny=[f"Read(path:{glob})" for glob in globs])
+    bars = make_bars([rule_set], Base(ROOT, "/copies/one"), (ROOT,), links)
+    assert bars is not None
+    watch, path, copy = bars.deny[0], posixpath.join(ROOT, *parts), posixpath.join("/copies/one", *parts)
+
+    for match in (watch.covering, watch.enclosing):
+        assert match(path) is None or match(copy) is not None
+    assert watch.reach(path) == "no" or watch.reach(copy) != "no"
+    named_elsewhere = any(glob.startswith("/") and not glob.startswith(ROOT) for glob in globs)
+    assert named_elsewhere or watch.covering(copy) is None or watch.covering(path) is not None
+
+
+@pytest.mark.parametrize(
+    "glob, below, is_covered",
+    [
+        ("/project/secret/**", "secret/f", True),
+        ("/project/secret/**", "other/f", False),
+        ("/pro*/secret", "secret/f", True),
+        ("/**/f", "a/b/f", True),
+        ("/project", "anything", True),
+        ("/elsewhere/**", "secret/f", False),
+        ("secret", "a/secret", True),
+        ("sub/secret", "a/sub/secret", False),
+    ],
+)
+def test_a_glob_matches_in_the_copy_and_not_beside_it(glob, below, is_covered):
+    bars = make_bars([ruleset(deny=[f"Read(path:{glob})"])], Base("/project", "/copies/one"), ("/project",), {})
+    assert bars is not None
+
+    assert (bars.deny[0].covering(f"/copies/one/{below}") is not None) == is_covered
+    assert bars.deny[0].covering("/copies/ones/secret") is None
 
 
 def test_a_watch_returns_the_literal_paths_of_rules():
@@ -150,7 +188,7 @@ def test_a_watch_returns_the_literal_paths_of_rules():
 def test_without_path_rules_there_is_no_barrier():
     rule_set = ruleset(deny=["Bash:rm.*", "Read", "WebFetch(domain:x.org)"], allow=["Read(path:src/**)"])
 
-    assert make_bars([rule_set], ROOT, (ROOT,), {}) is None
+    assert make_bars([rule_set], Base(ROOT), (ROOT,), {}) is None
     assert barriers.make_barrier(None, [rule_set], call("read_file", Touched("read", ROOT, ".")), ROOT) is None
 
 

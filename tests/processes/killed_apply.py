@@ -12,6 +12,8 @@ import os
 import shutil
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,9 @@ from hilt.files import command_changes
 from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
 from hilt.runtime import Runtime
-from hilt.sandbox import overlay
+from hilt.sandbox import layers, overlay
+from hilt.sandbox.handles import open_folder
+from hilt.state.history import Recording
 from hilt.testing import environment
 from tests.processes.overlaid import tree
 from tests.state.crashing import Steps, die, forked
@@ -47,18 +51,23 @@ def plant(base: Path) -> None:
     (root / "mode/kept").write_text("kept\n")
 
 
-def make_layer(base: Path, runtime: Runtime) -> tuple[Workspace, overlay.UpperLayer, Any]:
+@contextmanager
+def made_layer(base: Path, workspace: Workspace, recording: Recording) -> Iterator[overlay.UpperLayer]:
     """Make the layer of a command that has changed everything in the workspace."""
-    workspace = Workspace(runtime._store("default")[0], "default", Fence())
-    place = overlay.find_place((str(base / "workspace"),), str(base / "state"), workspace.store.id)
-    assert place
-    if FROM_COPIES:  # as for a workspace on overlayfs
-        place = place._replace(scratch=str(base / "scratch"))
-        shutil.rmtree(place.scratch, ignore_errors=True)
-        os.mkdir(place.scratch)
-    recording = workspace.store.history().mark()
-    layer = overlay.make(place, recording.id, (str(base / "workspace"),), whole=False)
-    layer = overlay.begin(layer, ())
+    roots = (str(base / "workspace"),)
+    with layers.open_places(roots, str(base / "state"), workspace.store.id) as places:
+        assert places
+        if FROM_COPIES:  # as for a workspace on overlayfs
+            scratch = str(base / "scratch")
+            shutil.rmtree(scratch, ignore_errors=True)
+            os.mkdir(scratch, 0o700)
+            places = places._replace(scratch=layers.OpenPlace(scratch, open_folder(scratch)))
+        with overlay.make(places, recording.id, roots, whole=False) as layer:
+            yield filled(overlay.begin(layer, ()), base)
+
+
+def filled(layer: overlay.UpperLayer, base: Path) -> overlay.UpperLayer:
+    """Return the layer with the changes."""
     upper = Path(layer.upper(str(base / "workspace")))
     for path in (
         "changed",
@@ -77,14 +86,16 @@ def make_layer(base: Path, runtime: Runtime) -> tuple[Workspace, overlay.UpperLa
     os.setxattr(upper / "replaced", f"{layer.attribute}opaque", b"y")
     (upper / "mode").mkdir()
     (upper / "mode").chmod(0o700)
-    return workspace, layer, recording
+    return layer
 
 
 def apply(base: Path) -> str:
     """Apply such a layer."""
     with started(base) as runtime:
-        workspace, layer, recording = make_layer(base, runtime)
-        change = command_changes.apply(workspace, layer, recording, "run_shell")
+        workspace = Workspace(runtime._store("default")[0], "default", Fence())
+        recording = workspace.store.history().mark()
+        with made_layer(base, workspace, recording) as layer:
+            change = command_changes.apply(workspace, layer, recording, "run_shell")
         assert change is not None
         assert not change.conflicts, change.conflicts
         return change.id

@@ -13,13 +13,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hilt.sandbox.profile import LAYERS
+from hilt.sandbox.layers import LAYERS
 from tests.probed import remember_sandbox
 from tests.sandbox.confined import NOBODY, as_user, interpreter
 
@@ -81,10 +79,6 @@ class Agents:
         """Call a tool on the workspace of this name."""
         return Answer(**self._ask(base=str(self.base / name), flags=flags or {}, tool=tool, args=args))
 
-    def wait_for_sandbox(self) -> None:
-        """Return when a sandbox waits for the next command, or after a timeout."""
-        self._ask(wait=True)
-
     def _ask(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin
         assert self._process.stdout
@@ -129,8 +123,8 @@ class Agents:
         self._process.wait(60)
         assert self._process.stdout
         self._process.stdout.close()
-        states = [sha256(os.fsencode(state)).hexdigest()[:12] for state in self.base.resolve().glob("*/state")]
-        scratch = [folder for state in states for folder in Path("/dev/shm").glob(f"hilt-upper-*-{state}-*")]
+        records = [path.read_text() for path in self.base.glob("*/state/layer-places/*")]
+        scratch = [Path(record.partition(" ")[2]) for record in records if " /dev/shm/" in record]
         for folder in (self.base, self._packages, *scratch):
             subprocess.run(["chmod", "-R", "u+rwX", folder], check=False, capture_output=True)
             shutil.rmtree(folder, ignore_errors=True)
@@ -174,15 +168,6 @@ def _describe(path: str) -> str:
         return f"{mode} {file.read()!r} {marks or ''}"
 
 
-def wait_for_sandbox() -> None:
-    """Wait until a sandbox is ready; not forever, because a mount anywhere on the system ends it."""
-    from hilt.sandbox.standby import STANDBY
-
-    deadline = time.monotonic() + 10
-    while (STANDBY._waiting is None or not STANDBY._waiting.is_ready()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
 def serve() -> None:
     """Answer requests until the input ends."""
     from hilt.runtime import Runtime
@@ -191,10 +176,6 @@ def serve() -> None:
     runtimes: dict[str, Runtime] = {}
     for line in sys.stdin:
         request = json.loads(line)
-        if request.get("wait"):
-            wait_for_sandbox()
-            print("{}", flush=True)
-            continue
         key = json.dumps([request["base"], request["flags"]])
         if key not in runtimes:
             environ = environment(request["base"])

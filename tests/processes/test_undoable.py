@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import random
+import shlex
 import signal
 import socket
 import stat
@@ -13,14 +14,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
+from hilt.config import digest
 from tests.processes.overlaid import SUPPLEMENTARY, Agents, Answer, tree
 from tests.programs import needs_sandbox
-from tests.sandbox.confined import NOBODY
+from tests.sandbox.confined import NOBODY, as_user
+from tests.sandbox.test_swapping import PLACES
 
 pytestmark = needs_sandbox
 
@@ -136,38 +139,14 @@ def unlocked(entries: dict[str, str]) -> dict[str, str]:
     return {path: oct(int(text, 8) | 0o700) if text.startswith("0o4") else text for path, text in entries.items()}
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["in a new sandbox", "in a waiting sandbox"])
 @pytest.mark.parametrize("seed", range(STRESS or 5))
-def test_a_command_does_the_same_on_an_overlay_and_undo_reverts_it(agents, workspace, name, seed, waits):
+def test_a_command_does_the_same_on_an_overlay_and_undo_reverts_it(agents, workspace, name, seed):
     chance = random.Random(seed)
     plain = agents.workspace(f"{name}-plain")
     plant(chance, workspace, plain)
     agents.own(workspace)
     agents.own(plain)
-    if waits:
-        for _ in range(2):  # none is made for the first command of a session
-            agents.run(name, "true")
-        agents.wait_for_sandbox()
     compare_with_plain_run(agents, workspace, name, script(chance))
-
-
-def test_an_undoable_command_runs_in_the_waiting_sandbox(agents, workspace, name):
-    write(agents, workspace, {"a.txt": "old\n", ".git/HEAD": "", ".env": "KEY=secret\n"})
-    # when its process was started, in hundredths of a second, and what time it is
-    ages = "(cut -d' ' -f22 /proc/$$/stat; cat /proc/uptime) > a.txt"
-
-    def runs_there() -> bool:
-        agents.wait_for_sandbox()
-        time.sleep(0.5)
-        done = agents.run(name, f"{ages}; touch .git/made; cat .env")
-        assert "secret" not in done.text
-        started, now, _ = (workspace / "a.txt").read_text().split()
-        assert (workspace / ".git/made").exists()
-        assert agents.restore(name, done.undo).code is None
-        assert (workspace / "a.txt").read_text() == "old\n"
-        return float(now) - int(started) / 100 > 0.4
-
-    wait_until(runs_there)
 
 
 def compare_with_plain_run(agents: Agents, workspace: Path, name: str, command: str) -> None:
@@ -385,6 +364,31 @@ def test_a_preview_changes_nothing_and_is_applied_exactly(agents, workspace, nam
     assert tree(workspace) == before
 
 
+def test_an_applied_preview_leaves_nothing_for_git_or_an_agent(agents, workspace, name):
+    """The preview completes a repository of the project, and its own layer does not show that."""
+    subprocess.run(["git", "init", "-q", str(workspace / "fixture")], check=True)
+    (workspace / "fixture/.git").rename(workspace / "dotgit")
+    (workspace / "dotgit/HEAD").rename(workspace / "fixture/head")
+    evil, marker = workspace / "evil", workspace / "marker"
+    write(agents, workspace, {"evil": f"#!/bin/sh\ntouch {marker}\n"})
+    evil.chmod(0o755)
+    with open(workspace / "dotgit/config", "a", encoding="utf-8") as config:
+        config.write(f"[core]\n\tfsmonitor = {evil}\n")
+    agents.own(workspace)
+    command = "mkdir -p sub/.claude; echo {} > sub/.claude/settings.json; cp fixture/head dotgit/HEAD;"
+    command += " echo gitdir: ../dotgit > sub/.git; rm evil.txt || true"
+
+    preview = agents.call(name, "run_shell", command=command, preview=True)
+    id = preview.meta["preview"]["id"]
+    applied = agents.call(name, "run_shell", command=command, force=True, apply=id)
+
+    assert applied.code is None, applied.message
+    subprocess.run(["git", "status"], cwd=workspace / "sub", capture_output=True)
+    assert not marker.exists()
+    assert "[disarmed: dotgit/config " in applied.text
+    assert not (workspace / "sub/.claude").exists()
+
+
 def test_a_preview_is_stale_when_the_workspace_has_changed(agents, workspace, name):
     write(agents, workspace, {"src/a.py": "a = 1\n"})
     preview = agents.call(name, "run_shell", command="rm -rf src", preview=True)
@@ -394,6 +398,38 @@ def test_a_preview_is_stale_when_the_workspace_has_changed(agents, workspace, na
 
     assert applied.code == "stale_file"
     assert (workspace / "src/b.py").exists()
+
+
+@pytest.mark.parametrize("change", ["rewritten", "replaced", "added"])
+def test_a_preview_is_not_applied_when_a_program_has_changed_what_it_stored(agents, workspace, name, change):
+    """Such a program runs in another sandbox, which began before the place of the layers was made."""
+    write(agents, workspace, {"a.sh": "old\n"})
+    command = "echo shown > a.sh; mkdir new; echo shown > new/b.sh; chmod 700 ."
+    preview = agents.call(name, "run_shell", command=command, preview=True)
+    id = preview.meta["preview"]["id"]
+    [upper] = workspace.parent.glob(f"state/layers/*/{id}/u0")
+    if change == "rewritten":
+        (upper / "a.sh").write_text("other\n")
+    elif change == "replaced":
+        (upper / "new" / "b.sh").unlink()
+        (upper / "new" / "b.sh").write_text("other\n")
+    else:
+        (upper / "new" / "c.sh").write_text("other\n")
+    before = tree(workspace)
+
+    refused = agents.call(name, "run_shell", command=command, apply=id)
+
+    assert refused.code == "stale_file"
+    assert tree(workspace) == before
+
+
+def test_places_of_layers_that_appear_during_a_command_stay(agents, workspace, name):
+    """Another workspace, in or beside this one, may make one meanwhile, and needs it for undo."""
+    done = agents.call(name, "run_shell", command="mkdir -p .hilt-undo-0/1", flags={"shell.undo": "off"})
+
+    assert done.code is None
+    assert (workspace / ".hilt-undo-0" / "1").is_dir()
+    assert "disarmed" not in done.text
 
 
 def test_a_preview_leaves_the_repository_untouched(agents, workspace, name):
@@ -514,6 +550,99 @@ def test_the_layers_are_on_the_file_system_of_the_workspace(agents, workspace, n
         assert tree(workspace) == before
 
 
+@pytest.mark.skipif(not PLACES, reason="needs a writable folder outside /tmp, which is private in the sandbox")
+def test_no_command_reads_the_layers_beside_its_workspace_or_another(request):
+    agents = Agents(ordinary=False, folder=PLACES[0])
+    request.addfinalizer(agents.close)
+    first, other = agents.workspace("first"), agents.workspace("other")
+    state = first.parent / "state"
+    with mounted("-t", "tmpfs", "tmpfs", str(state)):
+        write(agents, first, {"a": "old\n"})
+        done = agents.run("first", "rm a")
+        [place] = first.parent.glob(".hilt-undo-*")
+        command = f"ls -A {place}/* {place}/*/*; cat {place}/*/u0/a"
+        texts = [agents.call("first", "run_shell", command=command, flags={"shell.undo": "off"}).text]
+        # a workspace with the same state, which it shares with all of the user
+        with mounted("--bind", str(state), str(other.parent / "state")):
+            texts.append(agents.run("other", command).text)
+
+        assert done.undo in os.listdir(place)
+        for text in texts:
+            assert done.undo not in text
+            assert "old" not in text
+
+
+def test_a_damaged_record_of_a_place_does_not_block_commands(agents, workspace, name):
+    state = workspace.parent / "state"
+    state.mkdir(exist_ok=True)
+    with mounted("-t", "tmpfs", "-o", f"uid={agents.uid},gid={agents.uid},mode=755", "tmpfs", str(state)):
+        assert agents.run(name, "echo > a").undo
+        [record] = (state / "layer-places").iterdir()
+        record.write_text("text /text")
+
+        assert agents.run(name, "echo > b").undo
+
+
+# swaps the folder of the layers, made in advance if its name can be known, and the layers in it, with links
+SWAPPING = """
+import ctypes, os, sys, time
+from contextlib import suppress
+outside, known, seconds = sys.argv[1:]
+swap = ctypes.CDLL(None).renameat2
+for trap in ("trap", "inner-trap"):
+    with suppress(FileExistsError):
+        os.symlink(outside, trap)
+ends = time.monotonic() + float(seconds)
+while time.monotonic() < ends:
+    for place in {known, *(name for name in os.listdir(".") if name.startswith(".hilt-undo-"))}:
+        with suppress(OSError):
+            os.mkdir(place, 0o700)
+        with suppress(OSError):
+            for layer in os.listdir(place):
+                for inner in ("", "/u0", "/w0"):
+                    swap(-100, f"{place}/{layer}{inner}".encode(), -100, b"inner-trap", 2)
+                    swap(-100, f"{place}/{layer}{inner}".encode(), -100, b"inner-trap", 2)
+        swap(-100, place.encode(), -100, b"trap", 2)
+"""
+
+
+@pytest.mark.parametrize("where", ["in the sandbox", "unconfined"])
+def test_a_program_that_swaps_the_layers_with_links_reaches_nothing_outside(agents, workspace, name, where):
+    """A program in another sandbox can be unconfined here: it does not know of this workspace."""
+    outside = workspace.parent / "outside"
+    plain = {"shell.undo": "off"}
+    with mounted("-t", "tmpfs", "-o", f"uid={agents.uid},gid={agents.uid},mode=755", "tmpfs", str(workspace)):
+        write(agents, workspace, {"src/a": "a\n", "swap.py": SWAPPING})
+        write(agents, outside, {"kept": "kept\n", "folder/kept": "kept\n", "u0/kept": "kept\n"})
+        agents.own(workspace.parent)
+        before = tree(outside)
+        arguments = str(outside), f".hilt-undo-{digest(str(workspace.resolve()))[:12]}", "60"
+        attacker, job = None, None
+        if where == "unconfined":
+            prefix = as_user(agents.uid, str(SUPPLEMENTARY))
+            attacker = subprocess.Popen([*prefix, agents.python, "swap.py", *arguments], cwd=workspace)
+        else:
+            command = shlex.join([agents.python, "swap.py", *arguments])
+            job = agents.call(name, "run_shell", command=command, run_in_background=True, flags=plain)
+        changes = []
+        for number in range(5):
+            # both may be refused because folders are renamed meanwhile
+            done = agents.run(name, f"echo {number} > src/{number}")
+            agents.call(name, "run_shell", command="rm -rf src", preview=True)
+            if done.code is None and "id" in done.meta["undo"]:
+                changes.append(done.undo)
+        if attacker is not None:
+            attacker.kill()
+            attacker.wait(60)
+        if job is not None:
+            agents.call(name, "job_stop", task_id=json.loads(job.text)["task_id"], flags=plain)
+
+        assert tree(outside) == before
+        if where == "in the sandbox":
+            # it could not move the layers
+            assert [agents.restore(name, change).code for change in reversed(changes)] == [None] * len(changes)
+
+
 # --- a workspace on overlayfs, as in most containers
 
 
@@ -544,8 +673,9 @@ def test_a_command_on_overlayfs_does_the_same_and_undo_reverts_it(agents, worksp
 
 def scratch_layers(workspace: Path) -> list[Path]:
     """Return the upper layers of a workspace on tmpfs."""
-    [place] = workspace.glob(".hilt-undo-*")
-    return list(Path("/dev/shm").glob(f"hilt-upper-*-{place.name.removeprefix('.hilt-undo-')}/*"))
+    records = [path.read_text() for path in (workspace.parent / "state/layer-places").iterdir()]
+    [place] = [Path(record.partition(" ")[2]) for record in records if " /dev/shm/" in record]
+    return [path for path in place.iterdir() if path.name != ".gitignore"]
 
 
 def test_deleted_folders_are_restored_and_previews_are_applied_on_overlayfs(agents, workspace, name):
@@ -799,15 +929,31 @@ def test_hard_links_are_split_and_special_files_are_moved(agents, workspace, nam
 
     done = agents.run(
         name,
-        "echo new >> a; mkfifo pipe; install -m 4755 /dev/null setuid; "
+        "echo new >> a; mkfifo pipe; "
         "/usr/bin/python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"",
     )
 
     assert ((workspace / "a").read_text(), (workspace / "b").read_text()) == ("old\nnew\n", "old\n")
     assert stat.S_ISFIFO(os.lstat(workspace / "pipe").st_mode)
-    assert os.stat(workspace / "setuid").st_mode & 0o7777 == 0o4755
     assert agents.restore(name, done.undo).code is None
     assert sorted(os.listdir(workspace)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("on_overlay", [False, True], ids=["moved", "copied"])
+def test_what_a_command_moves_loses_the_rights_of_others(agents, workspace, name, on_overlay):
+    write(agents, workspace, {"program": "p\n", "folder/program": "p\n"})
+    for path in (workspace / "program", workspace / "folder/program"):
+        path.chmod(0o6755)
+        if agents.uid == 0:
+            os.setxattr(path, "security.capability", bytes.fromhex("0000000202000000000000000000000000000000"))
+    with on_overlayfs(agents, workspace) if on_overlay else nullcontext():
+        done = agents.run(name, "mv program moved; mv folder new")
+
+        for path in (workspace / "moved", workspace / "new/program"):
+            assert path.stat().st_mode & 0o6100 == 0o100
+            assert "security.capability" not in os.listxattr(path)
+        assert agents.restore(name, done.undo).code is None
+        assert (workspace / "program").read_text() == "p\n"
 
 
 def test_folders_without_permissions_are_applied_and_restored(agents, workspace, name):

@@ -15,9 +15,8 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 NOBODY = 65534
 SECRET = "S3CRET"
-ALWAYS_WAITING = "HILT_TEST_WAITING"  # has every script run in a sandbox that was waiting for it
 NOT_FOUND = 127  # a script that needs a missing program proves nothing
 
 
@@ -106,10 +104,8 @@ class Worker:
             stream.close()
 
     def _start(self) -> subprocess.Popen[str]:
-        # mounts of other tests would end its waiting sandboxes
-        apart = ["unshare", "--mount"] if os.getuid() == 0 and shutil.which("unshare") else []
         process = subprocess.Popen(
-            [*apart, *as_user(self.uid), interpreter(self.uid), "-B", str(self.folder / "confined.py")],
+            [*as_user(self.uid), interpreter(self.uid), "-B", str(self.folder / "confined.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -117,11 +113,10 @@ class Worker:
             env={
                 "PATH": os.environ.get("PATH", os.defpath),
                 "PYTHONPATH": str(self.folder),
-                ALWAYS_WAITING: os.environ.get(ALWAYS_WAITING, ""),
             },
         )
         assert process.stdout
-        process.stdout.readline()  # it has its own mounts from here on
+        process.stdout.readline()
         return process
 
 
@@ -208,10 +203,6 @@ class Box:
     def stop(self, job: int) -> None:
         """End a script that keeps running."""
         self.worker.ask(do="stop", job=job)
-
-    def prepare(self, **changes: Any) -> None:
-        """Have a sandbox wait for the next script."""
-        self.worker.ask(do="prepare", **self.request("", **changes))
 
     def tree(self, folder: Path | None = None) -> dict[str, str]:
         """Return everything in a folder (by default the workspace and the home), for comparison."""
@@ -333,40 +324,8 @@ class Server:
         act = getattr(self, request.pop("do"))
         return act(**request)
 
-    def prepare(self, seconds: float = 60, **request: Any) -> None:
-        """Run programs until a sandbox waits for the next one."""
-        from hilt.errors import ToolError
-        from hilt.sandbox.standby import STANDBY
-
-        deadline = monotonic() + seconds
-        while True:
-            assert monotonic() < deadline, "no sandbox is waiting"
-            entry = None
-            with suppress(ToolError):  # another program swaps names
-                entry = self._finish({**request, "argv": ["true"]})[0].entry
-            if entry is None:  # as for the first program of a session
-                continue
-            for _ in range(200):
-                # one that another program left may be ready, too, until it is replaced
-                waiting = STANDBY._waiting if STANDBY._requested is None else None
-                if waiting is not None and waiting.template == entry._template and waiting.is_ready():
-                    return
-                sleep(0.01)
-
-    def set_idle(self, seconds: float) -> None:
-        """Set how long a sandbox waits for a program."""
-        from hilt.sandbox import standby
-
-        standby._IDLE_SECONDS = seconds
-
     def run(self, **request: Any) -> list[Any]:
         """Run a program to its end."""
-        if os.environ.get(ALWAYS_WAITING) and request["kind"] != "landlock" and not request["without"]:
-            with suppress(AssertionError):  # not for every profile
-                self.prepare(seconds=2, **request)
-        return self._run(request)
-
-    def _run(self, request: dict[str, Any]) -> list[Any]:
         confined, finished = self._finish(request)
         return [finished.exit_code, os.fsdecode(finished.stdout.head + finished.stdout.tail), list(confined.notes())]
 
@@ -489,7 +448,8 @@ class Server:
         if request.get("kind") == "landlock":
             from hilt.sandbox.profile import Availability
 
-            sandbox._available = Availability("landlock", "for the test")
+            features = sandbox.availability().features
+            sandbox._available = Availability("landlock", "for the test", features=features)
         with ExitStack() as stack:
             if "features" in request["profile"]:
                 # as if bubblewrap were an older version
@@ -502,13 +462,15 @@ class Server:
 
 def make_profile(fields: dict[str, Any]) -> Any:
     """The profile that a request describes."""
-    from hilt.policy.paths import ASKED, PROTECTED, READABLE, SENSITIVE, START_FILES, PathRules, matcher
+    from hilt.homes import find_homes
+    from hilt.policy.paths import ASKED, PROTECTED, READABLE, SENSITIVE, PathRules, matcher
     from hilt.sandbox.profile import Profile
 
     tuples = {name: tuple(fields[name]) for name in ("roots", "closed")}
     plain_fields = {name: value for name, value in fields.items() if name in Profile._fields}
     protected = (*PROTECTED, *ASKED)
-    names = {"protected": protected, "is_protected": matcher(protected), "start_files": START_FILES}
+    homes = find_homes(tuple(fields["roots"]), {"HOME": fields["home"]}, fields.get("lifted", ()))
+    names = {"protected": protected, "is_protected": matcher(protected), "homes": homes}
     rules = PathRules((*SENSITIVE, *fields.get("sensitive", ())), READABLE, PROTECTED)
     denied: dict[str, Any] = {
         kind: Denied(tuple(fields[kind])) for kind in ("denies_read", "denies_write") if kind in fields

@@ -14,6 +14,7 @@ import pytest
 from hilt.errors import ToolError
 from hilt.sandbox import availability
 from hilt.sandbox.profile import Availability, Profile, Sandbox
+from hilt.surroundings import Surroundings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="probes Linux")
 needs_bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
@@ -31,8 +32,7 @@ def program(folder: Path, text: str = "#!/bin/sh\nexit 1\n") -> Path:
 @pytest.fixture
 def only(monkeypatch, tmp_path):
     """A system whose only programs are those that the test puts into this folder."""
-    monkeypatch.setattr(availability, "_SYSTEM_FOLDERS", ())
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(availability, "_SYSTEM_FOLDERS", (str(tmp_path / "bin"),))
     return tmp_path / "bin"
 
 
@@ -116,12 +116,17 @@ def test_a_program_that_others_can_write_is_not_used(only, who):
     assert availability.find_bubblewrap() is None
 
 
-def test_a_relative_search_path_finds_nothing(only, monkeypatch, tmp_path):
-    program(only)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "bin:.:")
+def test_a_program_on_the_search_path_is_used_only_without_one_of_the_system(only, tmp_path):
+    on_path = program(tmp_path / "path")
+    find = Surroundings({"PATH": str(on_path.parent)}).find
 
+    assert availability.find_bubblewrap(find) == str(on_path)
     assert availability.find_bubblewrap() is None
+    in_workspace = Surroundings({"PATH": f"{on_path.parent}:/nowhere"}, (str(tmp_path),))
+    assert availability.find_bubblewrap(in_workspace.find) is None
+
+    of_system = program(only)
+    assert availability.find_bubblewrap(find) == str(of_system)
 
 
 def profile(tmp_path: Path, **changes: Any) -> Profile:

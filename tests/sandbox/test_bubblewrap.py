@@ -21,6 +21,7 @@ from hilt.sandbox.profile import Sandbox, make_private
 from hilt.sandbox.sensitive import Findings
 from tests.marks import HANG_SECONDS, wait_until
 from tests.sandbox.confined import SECRET, Box, Busy, Refused, make_profile
+from tests.sandbox.test_swapping import PLACES
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
@@ -335,17 +336,84 @@ def test_a_workspace_turned_into_a_bare_repository_gets_no_configuration(box):
         "mkdir -p .config/hilt; echo evil > .config/hilt/config.toml",
     ],
 )
-def test_start_files_are_not_writable_when_the_home_is_the_workspace(box, script):
+def test_hidden_names_are_not_writable_when_the_home_is_the_workspace(box, script):
     box.write("home/.bashrc", "alias x=y\n")
     box.mkdir("home/.config")
     before = box.tree(box.home)
 
     box.run(script, cwd=box.home, roots=[str(box.home)])
 
-    after = {path: text for path, text in box.tree(box.home).items() if text != "folder" or path in before}
-    assert {path: text for path, text in after.items() if path not in before} == {}
+    after = {path: text for path, text in box.tree(box.home).items() if ".disabled-" not in path}
     assert after == before
     assert box.run("echo x > notes && cat notes", cwd=box.home, roots=[str(box.home)]).output == "x\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".bashrc", ".bashrc.d/x", ".oh-my-zsh/custom/x.zsh", ".ipython/startup/x.py", ".vscode-server/x", ".psqlrc"),
+        *(
+            ".config/x/y",
+            "bin/git",
+            "go/bin/git",
+            ".a-name-that-no-list-has",
+            ".linked",
+            "dotfiles/linked",
+            ".folder/x",
+        ),
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_what_runs_by_itself_in_a_home_directory_stays_as_it_is(box, name, exists):
+    box.write("home/dotfiles/linked", "old")
+    box.write("home/dotfiles/folder/x", "old")
+    (box.home / ".linked").symlink_to("dotfiles/linked")
+    (box.home / ".folder").symlink_to("dotfiles/folder")
+    if exists and "link" not in name:
+        box.write(f"home/{name}", "old")
+    first = name.partition("/")[0]
+    attacks = (
+        f"echo evil > {name}; mkdir -p {name.rpartition('/')[0] or '.'}; echo evil > {name}",
+        f"mv {first} aside; rm -rf {first}; mkdir -p {name.rpartition('/')[0] or '.'}; echo evil > {name}",
+        f"ln -sfn /tmp/evil {first}; echo evil > t; mv -fT t {first}; ln t {first}",
+    )
+
+    for attack in attacks:
+        box.run(attack, cwd=box.home, roots=[str(box.home)])
+
+        active = box.home / name
+        assert not active.is_file() or active.read_text() == "old"
+        assert active.is_file() or not exists or first in (".linked", ".folder")
+
+
+def test_home_directories_below_the_workspace_are_protected(own_worker):
+    with closing(Box(own_worker, folder=PLACES[0])) as box:
+        box.write("home/.bashrc", "old")
+        roots, closed = [str(box.base)], [str(box.state)]
+
+        box.run(
+            "echo evil > .bashrc; mv ~ ~x; echo evil > .zshrc; echo x > notes", cwd=box.home, roots=roots, closed=closed
+        )
+
+        assert {path.name: path.read_text() for path in box.home.iterdir() if path.is_file()} == {
+            ".bashrc": "old",
+            "notes": "x\n",
+            **{path.name: "evil\n" for path in box.home.glob(".zshrc.disabled-*")},
+        }
+
+
+def test_a_project_in_a_home_directory_works_as_before(box):
+    script = (
+        "mkdir -p .cache/pip proj/.github proj/bin .github .venv/bin; "
+        "for f in .cache/pip/x proj/.env.example proj/.bashrc proj/bin/x .github/x .venv/bin/x notes .npm/x; do "
+        "mkdir -p $(dirname $f); echo x > $f && cat $f; done; git init -q repo && git -C repo status --short"
+    )
+
+    done = box.run(script, cwd=box.home, roots=[str(box.home)], lifted=[".npm"])
+
+    assert done.output.split() == ["x"] * 8, done.output
+    assert (box.home / ".npm/x").read_text() == "x\n"
+    assert not [path for path in box.tree(box.home) if ".disabled-" in path]
 
 
 SENSITIVE = {
@@ -532,16 +600,6 @@ def test_a_folder_that_holds_configuration_can_be_renamed(box):
 
     assert done.output.splitlines()[-1] == "tasks.json"
     assert (box.workspace / "other/.vscode/tasks.json").read_text() == "mine"
-
-
-def test_new_nested_configuration_is_reported(box):
-    box.write("ws/old/.vscode/x", "")
-
-    box.run("mkdir -p new/.claude; echo '{}' > new/.claude/settings.json; touch old/plain")
-
-    [note] = box.notes
-    assert "new/.claude. " in note
-    assert "old" not in note
 
 
 def test_a_file_that_rules_deny_is_not_readable_under_any_name(box):
@@ -930,7 +988,7 @@ STEPS_FOR_ROOT = {
     "--cap-drop": "grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo through",
 }
 STEPS_FOR_OTHERS = {"unreadable": "chmod 755 shut; cat shut/.env && echo through"}
-STEPS_FOR_THE_HOME = {"start files": "echo evil > .zshrc/x && echo through"}
+STEPS_FOR_THE_HOME = {"hidden name": "echo evil >> .zshrc && echo through"}
 
 
 @pytest.mark.parametrize("step", [*STEPS, *STEPS_FOR_ROOT, *STEPS_FOR_OTHERS, *STEPS_FOR_THE_HOME])
@@ -948,6 +1006,7 @@ def test_each_step_of_the_profile_is_necessary(box, step):
     options.update(denies_write=[str(box.workspace / "locked")], read_only=[str(box.workspace / "venv")])
     if step in STEPS_FOR_THE_HOME:
         options.update(roots=[str(box.home)], cwd=box.home)
+        box.write("home/.zshrc", "old\n")
     if step == "private tmp":
         options.update(folder=None)  # it is mounted a second time in there
 

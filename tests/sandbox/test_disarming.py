@@ -19,9 +19,6 @@ from typing import NamedTuple
 
 import pytest
 
-from hilt.sandbox import disarming
-from hilt.sandbox.disarming import GitWatch, StateBefore
-from hilt.sandbox.handles import exchange
 from tests.programs import needs_sandbox
 from tests.sandbox.confined import Box, Worker, as_user
 
@@ -35,6 +32,7 @@ ENVIRONMENT = dict(word.split("=") for word in WHO.split())
 BEGIN = f"export {WHO}; evil=$PWD/evil; monitor() {{ printf '[core]\\n\\tfsmonitor = %s\\n' $evil; }}; set -e; "
 # a folder that becomes a repository when something points to it
 STORE = "git init -q --bare store; git --git-dir=store config core.bare false; "
+DEEP = "/".join(["d"] * 800)
 
 
 class Attack(NamedTuple):
@@ -169,6 +167,58 @@ ATTACKS = {
     ),
     "a new bare repository": Attack(
         "mkdir new; cd new; git init -q --bare .; printf '[alias]\nst=!%s\n' $evil >> config", "st", "new"
+    ),
+    "a worktree of a folder that is no repository": Attack(
+        "git init -q --bare vendor; rm vendor/HEAD; git config -f vendor/config core.bare false;"
+        " monitor >> vendor/config; mkdir -p vendor/worktrees/x sub; cp .git/HEAD vendor/worktrees/x;"
+        " echo ../.. > vendor/worktrees/x/commondir; echo gitdir: ../vendor/worktrees/x > sub/.git",
+        "status",
+        "sub",
+    ),
+    "a hook for a worktree of a folder that is no repository": Attack(
+        "git init -q --bare vendor; rm vendor/HEAD; git config -f vendor/config core.bare false;"
+        " mkdir -p vendor/worktrees/x sub; cp .git/HEAD vendor/worktrees/x; cp evil vendor/hooks/post-commit;"
+        " echo ../.. > vendor/worktrees/x/commondir; echo gitdir: ../vendor/worktrees/x > sub/.git",
+        "commit -q --allow-empty -m x",
+        "sub",
+    ),
+    "a folder with a worktree of another": Attack(
+        "git init -q --bare vendor; rm vendor/HEAD; printf '[alias]\nst=!%s\n' $evil >> vendor/config;"
+        " mkdir -p vendor/worktrees/x; cp .git/HEAD vendor/worktrees/x; echo ../.. > vendor/worktrees/x/commondir",
+        "st",
+        "vendor/worktrees/x",
+    ),
+    "a link on the way": Attack(
+        STORE + "monitor >> store/config; rm store/HEAD; mkdir -p deep/worktrees/x sub; mv store deep/worktrees;"
+        " ln -s worktrees deep/link; cp .git/HEAD deep/worktrees/x; echo ../store > deep/worktrees/x/commondir;"
+        " echo gitdir: ../deep/link/x > sub/.git",
+        "status",
+        "sub",
+    ),
+    "a path that ends before the end of the file": Attack(
+        STORE + "monitor >> store/config; mkdir sub; printf 'gitdir: ../store\\0/x' > sub/.git", "status", "sub"
+    ),
+    "a path that begins with a space": Attack(
+        STORE
+        + "monitor >> store/config; mkdir -p 'sub/ ..'; mv store 'sub/ ..'; printf 'gitdir:  ../store' > sub/.git",
+        "status",
+        "sub",
+    ),
+    "a repository among the hooks of another": Attack(
+        "git init -q sub; rm -r sub/.git/hooks; git init -q --bare sub/.git/hooks;"
+        " printf '[alias]\nst=!%s\n' $evil >> sub/.git/hooks/config; sleep 0.2",
+        "st",
+        "sub/.git/hooks",
+    ),
+    "far below": Attack(
+        f"mkdir -p {DEEP}; git init -q {DEEP}; monitor >> {DEEP}/.git/config",
+        "status",
+        DEEP,
+    ),
+    "a repository inside another": Attack(
+        "mkdir .git/x; git init -q --bare .git/x/y; printf '[alias]\nst=!%s\n' $evil >> .git/x/y/config",
+        "st",
+        ".git/x/y",
     ),
     "a repository that was moved": Attack("mkdir sub; mv fixture/dotgit sub/.git", "status", "sub"),
     "hooks that were moved": Attack(
@@ -408,7 +458,9 @@ def test_an_interrupted_command_is_checked_at_the_next_start(any_box):
     box = any_box
     prepare(box, "ws")
     attack = ATTACKS["another common folder"].script
-    box.start(BEGIN + attack + "; git init -q sub; monitor >> sub/.git/config; echo ready; sleep 300")
+    box.start(
+        BEGIN + attack + "; git init -q sub; monitor >> sub/.git/config; mkdir sub/.claude; echo ready; sleep 300"
+    )
 
     os.kill(box.worker.pid, signal.SIGKILL)
     box.worker.restart()
@@ -417,6 +469,7 @@ def test_an_interrupted_command_is_checked_at_the_next_start(any_box):
     for folder in (".", "sub"):
         assert git(box, box.workspace / folder, "status").returncode == 0
     assert not is_marked(box)
+    assert not (box.workspace / "sub/.claude").exists()
 
 
 def test_files_that_the_user_makes_long_after_a_crash_are_untouched(box):
@@ -519,10 +572,6 @@ def test_git_outside_works_while_commands_start_and_end(box):
 
 AGAIN = {
     "in a loop": "git init -q sub; cp sub/.git/config c; monitor >> c; while :; do cp c sub/.git/config; done",
-    "behind a lock": "git init -q sub; touch sub/.git/config.lock; cp sub/.git/config c; monitor >> c;"
-    " while :; do cp c sub/.git/config; done",
-    "behind new locks": "git init -q sub; cp sub/.git/config c; monitor >> c;"
-    " while :; do touch sub/.git/config.lock; cp c sub/.git/config; rm sub/.git/config.lock; done",
     "a hook": "git init -q sub; while :; do cp -n evil sub/.git/hooks/post-commit; done",
     "new names forever": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
     "new repositories forever": "git init -q sub; cp sub/.git/config c; monitor >> c;"
@@ -575,60 +624,6 @@ def test_a_job_that_plants_something_once_continues(box, script):
 
     assert (ended.status, ended.reason) == ("completed", "")
     assert ended.notes
-
-
-@pytest.mark.parametrize(
-    "moment, outcomes", [("before it is replaced", [False, True]), ("after it was replaced", [False, False, True])]
-)
-def test_what_git_writes_while_a_file_is_disabled_is_kept_and_not_written_again(
-    tmp_path, monkeypatch, moment, outcomes
-):
-    root = str(tmp_path.resolve())
-    config = tmp_path / "sub/.git/config"
-    subprocess.run(["git", "init", "-q", str(tmp_path / "sub")], check=True)
-    planted = config.read_text() + "[core]\n\thooksPath = .husky/_\n"
-    config.write_text(planted)
-    watch = GitWatch(StateBefore([root], [root], [], [], [], [], [], {}, []))
-    written = planted + "[user]\n\tname = n\n"
-    writes = [written]
-
-    def write_meanwhile() -> None:
-        if writes:  # from start to end between two steps, as when hilt is not running at that time
-            config.with_name("config.lock").write_text(writes.pop())
-            os.rename(config.with_name("config.lock"), config)
-
-    def exchange_in_between(folder: int, name: str, other: str) -> bool:
-        if moment == "before it is replaced":
-            write_meanwhile()
-        is_done = exchange(folder, name, other)
-        write_meanwhile()
-        return is_done
-
-    monkeypatch.setattr(disarming, "exchange", exchange_in_between)
-    for outcome in outcomes:
-        watch.check([str(config.parent)])
-        assert bool(watch.repeated) == outcome
-        assert "name = n" in config.read_text()
-        if "hooksPath" not in config.read_text():
-            config.write_text(written)
-
-
-def test_locks_that_a_job_leaves_in_many_repositories_do_not_delay_the_check(tmp_path, monkeypatch):
-    root = str(tmp_path.resolve())
-    watch = GitWatch(StateBefore([root], [root], [], [], [], [], [], {}, []))
-    waits: list[float] = []
-    monkeypatch.setattr(disarming, "sleep", waits.append)
-    folders = [tmp_path / f"{number}/.git" for number in range(30)]
-    for folder in folders:
-        subprocess.run(["git", "init", "-q", str(folder.parent)], check=True)
-        with open(folder / "config", "a", encoding="ascii") as config:
-            config.write("[core]\n\thooksPath = .husky/_\n")
-        (folder / "config.lock").touch()
-
-    watch.check(list(map(str, folders)))
-
-    assert sum(waits) <= 0.005
-    assert all("hooksPath" not in (folder / "config").read_text() for folder in folders)
 
 
 def test_a_job_cannot_add_steps_to_a_rebase_in_progress(any_box):
@@ -715,3 +710,184 @@ def test_names_in_notes_are_printable(box):
 
     assert all(note.isprintable() for note in box.notes)
     assert len(box.notes) == 1
+
+
+CONFIGURATION = {
+    "a folder": ("mkdir -p sub/.claude; echo '{}' > sub/.claude/settings.json", "sub/.claude"),
+    "a file": ("mkdir sub; echo '{}' > sub/.mcp.json", "sub/.mcp.json"),
+    "far below": ("mkdir -p a/b/c/.codex; echo x > a/b/c/.codex/config.toml", "a/b/c/.codex"),
+    "for hilt itself": ("mkdir -p a/.hilt; echo x > a/.hilt/config.toml", "a/.hilt"),
+    "in other letters": ("mkdir -p a/.Cursor; echo x > a/.Cursor/mcp.json", "a/.Cursor"),
+    "that was moved": ("mkdir -p x/y a; echo x > x/y/z; mv x/y a/.gemini", "a/.gemini"),
+    "a link": ("mkdir -p x a; echo x > x/settings.json; ln -s ../x a/.claude", "a/.claude"),
+    "in a clone": (
+        "git init -q x; cd x; mkdir .claude; echo > .claude/settings.json; git add .; git commit -qm 1; cd ..;"
+        " git clone -q x a; rm -rf x",
+        "a/.claude",
+    ),
+    "below a sensitive name": ("mkdir -p .env.d/.claude; echo > .env.d/.claude/settings.json", ".env.d/.claude"),
+    "in a folder that cannot be listed": ("mkdir -p a/.claude; echo x > a/.claude/x; chmod 311 a", "a/.claude"),
+}
+
+
+@pytest.mark.parametrize("script, path", CONFIGURATION.values(), ids=CONFIGURATION)
+def test_configuration_of_an_agent_in_a_new_folder_is_put_aside(any_box, script, path):
+    box = any_box
+    prepare(box, "ws")
+
+    done = box.run(BEGIN + script)
+
+    assert done.code == 0, done.output
+    assert not os.path.lexists(box.workspace / path)
+    [renamed] = (box.workspace / path).parent.glob(f"{os.path.basename(path)}.disabled-*")
+    [note] = [note for note in box.notes if "configuration" in note]
+    assert note == (
+        f"New configuration of programs, agents or editors was renamed: {path} to {renamed.name}. To use it, review it "
+        "and rename it back."
+    )
+
+
+def test_configuration_of_an_agent_that_existed_stays_even_if_its_folder_moves(any_box):
+    box = any_box
+    box.write("ws/a/b/.claude/settings.json", "{}")
+    box.write("ws/c/.mcp.json", "{}")
+
+    assert box.run("mv a/b a/d; echo x > a/x") == (0, "")
+
+    assert box.notes == []
+    assert (box.workspace / "a/d/.claude/settings.json").read_text() == "{}"
+    assert (box.workspace / "c/.mcp.json").read_text() == "{}"
+
+
+def test_a_file_instead_of_a_link_is_new_configuration(any_box):
+    """The new file may have the inode of the removed link."""
+    box = any_box
+    for number in range(20):
+        box.write(f"ws/sub{number}/mcp", "{}")
+        (box.workspace / f"sub{number}/.mcp.json").symlink_to("mcp")
+    box.own()
+
+    box.run("for i in sub*; do rm $i/.mcp.json; echo evil > $i/.mcp.json; done")
+
+    assert list(box.workspace.glob("sub*/.mcp.json")) == []
+    assert box.notes
+
+
+def test_a_reference_does_not_lead_to_what_commands_cannot_change(box):
+    box.write("ws/.hilt/hooks/guard", "#!/bin/sh\n")
+    (box.workspace / ".hilt/hooks/guard").chmod(0o755)
+    box.write("ws/.hilt/config", "not git's")
+
+    box.run("mkdir sub; echo gitdir: ../.hilt > sub/.git")
+
+    assert (box.workspace / ".hilt/hooks/guard").exists()
+    assert (box.workspace / ".hilt/config").exists()
+    assert not (box.workspace / "sub/.git").exists()
+    assert "sub/.git" in box.notes[0]
+
+
+@pytest.mark.parametrize("name", ["config", "hooks/post-commit"])
+def test_a_file_in_a_repository_that_another_name_leads_to_is_checked(any_box, name):
+    box = any_box
+    prepare(box, "ws")
+    box.run(f"{BEGIN} git init -q sub; touch sub/.git/hooks/post-commit; ln sub/.git/{name} other")
+
+    content = "monitor" if name == "config" else "cat evil"
+    box.run(f"{BEGIN} {content} >> other; chmod +x other")
+
+    git(box, box.workspace / "sub", "status")
+    git(box, box.workspace / "sub", "commit", "-q", "--allow-empty", "-m", "x")
+    assert not is_marked(box)
+    assert box.notes
+
+
+KNOWN = {
+    "hooks in the workspace": ("git config core.hooksPath .githooks", ".githooks/post-commit", "cat $evil"),
+    "included settings": ("git config include.path ../shared.conf", "shared.conf", "monitor"),
+    "settings that are included by included ones": (
+        "git config include.path ../first.conf; git config -f first.conf include.path second.conf",
+        "second.conf",
+        "monitor",
+    ),
+    "settings that are included on a condition": (
+        'git config includeIf."gitdir:$PWD/".path ../shared.conf',
+        "shared.conf",
+        "monitor",
+    ),
+    "settings of the user": ('git config -f $HOME/.gitconfig include.path "$PWD/user.conf"', "user.conf", "monitor"),
+    "a link to a hook": ("ln -s ../../hook.sh .git/hooks/post-commit", "hook.sh", "cat $evil"),
+}
+
+
+@pytest.mark.parametrize("setting, path, content", KNOWN.values(), ids=KNOWN)
+def test_what_the_users_own_settings_lead_to_is_checked(any_box, setting, path, content):
+    box = any_box
+    prepare(box, "ws")
+    run_freely(box, box.workspace, f"set -e; {setting}; mkdir -p $(dirname {path})")
+    plant = f"mkdir -p $(dirname {path}); {content} > {path}; chmod +x {path}"
+    git_commands = (("status",), ("commit", "-q", "--allow-empty", "-m", "x"))
+
+    assert box.run(BEGIN + plant).code == 0
+
+    for arguments in git_commands:
+        git(box, box.workspace, *arguments)
+    assert not is_marked(box)
+    assert path in box.notes[0]
+    if not box.kind:
+        run_freely(box, box.workspace, BEGIN + plant)
+        for arguments in git_commands:
+            git(box, box.workspace, *arguments)
+        assert is_marked(box), "the payload does not work"
+
+
+def test_configuration_of_an_agent_that_a_job_writes_is_put_aside_while_it_runs(box):
+    ended = box.run_job("mkdir -p sub/.claude; echo x > sub/.claude/x; while [ -e sub/.claude ]; do sleep 0.05; done")
+
+    assert ended.status == "completed"
+    assert "sub/.claude to .claude.disabled-" in ended.notes[0]
+
+
+@pytest.mark.parametrize("name", [".GIT", ".Git", ".g\u200bit", "．git"])
+def test_a_repository_in_other_letters_is_checked(any_box, name):
+    box = any_box
+    prepare(box, "ws")
+
+    box.run(
+        f"{BEGIN} git init -q sub; monitor >> sub/.git/config; mv sub/.git/config sub/.git/CONFIG;"
+        f" mv sub/.git sub/{name}"
+    )
+
+    assert "fsmonitor" not in (box.workspace / "sub" / name / "CONFIG").read_text()
+    assert len(box.notes) == 1
+
+
+ODD = {
+    "a very long path": "{ printf 'gitdir: '; yes a/ | head -n 100000 | tr -d '\\n'; } > odd/.git",
+    "bytes that are no text": "printf 'gitdir: \\377\\376' > odd/.git",
+    "a very large file": "{ printf 'gitdir: '; head -c 20000000 /dev/zero; } > odd/.git",
+    "a pipe": "mkfifo odd/.git",
+    "a folder for the configuration": "git init -q odd; rm odd/.git/config; mkdir odd/.git/config",
+    "pipes for files": "git init -q odd; cd odd/.git; rm config HEAD; mkfifo config HEAD hooks/post-commit",
+    "links in a loop": "ln -s b odd/a; ln -s a odd/b; echo gitdir: a/x > odd/.git",
+    "a link to itself": "ln -s .git odd/.git",
+    "itself as its common folder": "git init -q odd; echo ../.git > odd/.git/commondir; echo ../../odd/.git/objects"
+    " > odd/.git/objects/info/alternates",
+    "many alternates": "git init -q odd; seq 200000 > odd/.git/objects/info/alternates",
+}
+
+
+@pytest.mark.parametrize("script", ODD.values(), ids=ODD)
+def test_odd_files_do_not_keep_the_rest_from_being_checked(any_box, script):
+    box = any_box
+    prepare(box, "ws")
+
+    done = box.run(
+        f"{BEGIN} git init -q sub; git init -q asub; mkdir odd; ({script})"
+        "; for at in sub asub; do monitor >> $at/.git/config; done"
+    )
+
+    assert done.code == 0, done.output
+    for folder in ("sub", "asub"):
+        git(box, box.workspace / folder, "status")
+    assert not is_marked(box)
+    assert {note.split()[0] for note in box.notes} >= {"sub/.git/config", "asub/.git/config"}

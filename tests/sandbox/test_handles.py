@@ -8,7 +8,7 @@ from errno import EACCES, ENOENT, ENOTDIR
 
 import pytest
 
-from hilt.sandbox.handles import open_folder
+from hilt.sandbox.handles import open_folder, remove_path
 
 OUTCOMES = {
     "a/b": 0,
@@ -58,3 +58,29 @@ def test_a_path_with_a_null_is_not_cut_there(tmp_path):
 
     with pytest.raises(ValueError, match="null"):
         open_folder(f"{tmp_path}/a\0b")
+
+
+def test_removal_does_not_follow_links(tmp_path):
+    outside, top = tmp_path / "outside", tmp_path / "top"
+    (outside / "kept").mkdir(parents=True)
+    outside.chmod(0o755)
+    deep = top
+    for _ in range(300):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    (top / "closed").mkdir()
+    (top / "closed/file").touch()
+    (top / "closed").chmod(0o500)
+    for folder in (top, deep):
+        (folder / "link").symlink_to(outside)
+    (tmp_path / "linked").symlink_to(outside)
+
+    remove_path(str(top))
+    remove_path(str(tmp_path / "linked/kept"))
+
+    assert not top.exists()
+    assert [path.name for path in outside.iterdir()] == ["kept"]
+    assert outside.stat().st_mode & 0o7777 == 0o755
+    remove_path(str(tmp_path / "linked"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"]

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, START_FILES, PathRules
+from hilt.homes import find_homes
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.sandbox import seatbelt
 from hilt.sandbox.profile import Availability, PathJudge, Profile
 from hilt.sandbox.running import Watches
@@ -38,7 +39,6 @@ def profile(tmp_path: Path) -> Profile:
         closed=(str(tmp_path / "state"),),
         home=str(tmp_path / "home"),
         private=str(tmp_path / "state/private"),
-        start_files=START_FILES,
         read_only=(str(tmp_path / "ws/.venv"),),
     )
 
@@ -148,16 +148,32 @@ def test_the_home_is_hidden_except_for_the_workspace_in_it(profile, tmp_path):
     assert verdict(profile, NOTHING, "file-read-data", inner + "/a")
 
 
-def test_start_files_are_guarded_when_the_home_is_the_workspace(profile):
-    profile = profile._replace(roots=(profile.home,))
+def test_hidden_names_are_guarded_when_the_home_is_the_workspace(profile):
+    homes = find_homes((profile.home,), {"HOME": profile.home}, ())
+    profile = profile._replace(roots=(profile.home,), homes=homes)
+    findings = Findings(guarded=(f"{profile.home}/.zshrc", f"{profile.home}/.config"))
 
-    assert not verdict(profile, NOTHING, "file-write-create", profile.home + "/.zshrc")
-    assert not verdict(profile, NOTHING, "file-write-unlink", profile.home + "/.config")
+    assert not verdict(profile, findings, "file-write-create", profile.home + "/.zshrc")
+    assert not verdict(profile, findings, "file-write-unlink", profile.home + "/.config")
+    assert verdict(profile, findings, "file-write-create", profile.home + "/notes")
 
 
 @pytest.mark.parametrize("network,rule", [("none", "(deny network*)"), ("full", "(allow network*)")])
 def test_the_profile_sets_the_network_rule(profile, network, rule):
     assert rule in write(profile._replace(network=network), [])[0]
+
+
+def test_only_sockets_of_the_workspace_and_named_ones_are_reachable(profile):
+    profile = profile._replace(network="full", sockets=("/private/tmp/agent",))
+
+    text = write(profile, make_rules(profile, NOTHING))[0]
+
+    # the last matching rule decides
+    assert text.index("(allow network*)") < text.index("(deny network-outbound") < text.index("(allow network-outbound")
+    for path in ("/private/var/run/docker.sock", profile.home + "/.docker/run/docker.sock", "/private/tmp/other"):
+        assert not verdict(profile, NOTHING, "network-outbound", path)
+    for path in (profile.roots[0] + "/own", "/private/tmp/agent", "/private/var/run/mDNSResponder"):
+        assert verdict(profile, NOTHING, "network-outbound", path)
 
 
 def test_a_private_loopback_is_refused(profile, tmp_path):

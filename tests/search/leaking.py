@@ -22,14 +22,13 @@ from hilt.call import Call, Result
 from hilt.runtime import Runtime
 from hilt.sandbox import ruleset
 from hilt.testing import Folder, temporary_runtime
-from tests.search.backends import without_ripgrep
 
 SECRET, NAME = "STOLEN-LINE", "STOLEN-NAME"
 LINES = 1000  # of a secret: a count that includes them is conspicuous
 NAMES = 100
 EXCHANGED = ("bait", "inner", "plain.txt", "deep")
 FILLERS = 40
-WAYS = ("ripgrep", "python", "without Landlock")
+WAYS = ("ripgrep", "without Landlock")
 
 REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search_files", {"pattern": "needle"}),
@@ -149,8 +148,6 @@ if __name__ == "__main__":
         refuse_landlock()
         assert not ruleset.abi()
     with ExitStack() as stack:
-        if way == "python":
-            stack.enter_context(without_ripgrep(base))
         runtime, folder = stack.enter_context(temporary_runtime(base))
         fill(base, folder)
         command = [sys.executable, "-m", "tests.search.exchanging", folder.path, *EXCHANGED]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from hilt.search import ignores
 from hilt.testing import temporary_runtime
-from tests.search.backends import without_ripgrep
 
 FOLDERS = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)
 NAMES = st.sampled_from(["a", "b", "ab", "c.x", "d.x", ".h"])
@@ -32,7 +31,7 @@ def place(tmp_path_factory):
 def listed(runtime, **args):
     result = runtime.call("find_files", pattern="*", hidden=True, **args)
     assert result.ok, result.error
-    return result.data["backend"], set(result.data["files"])
+    return set(result.data["files"])
 
 
 def fill(workspace, files, rules):
@@ -57,7 +56,7 @@ def fill(workspace, files, rules):
     git=st.booleans(),
     below=st.sampled_from(["a", "b", "ab", "a/b"]),
 )
-def test_ripgrep_python_and_git_hide_the_same_files(place, files, rules, git, below):
+def test_search_and_git_hide_the_same_files(place, files, rules, git, below):
     with temporary_runtime(place) as (runtime, workspace):
         fill(workspace, files, rules)
         # with or without a repository: git gives the expected answer in both cases
@@ -67,17 +66,14 @@ def test_ripgrep_python_and_git_hide_the_same_files(place, files, rules, git, be
         if not git:
             shutil.rmtree(workspace.join(".git"))
         paths = [{}, {"path": below}] if os.path.isdir(workspace.join(below)) else [{}]
-        by_ripgrep = [listed(runtime, **args) for args in paths]
-        with without_ripgrep(place):
-            by_python = [listed(runtime, **args) for args in paths]
+        found = [listed(runtime, **args) for args in paths]
 
-    assert {backend for backend, _ in by_ripgrep} == {"ripgrep"}
-    assert {backend for backend, _ in by_python} == {"python"}
-    assert [files for _, files in by_ripgrep] == [files for _, files in by_python]
-    assert by_ripgrep[0][1] == set(git_output.split("\0")[:-1])
+    expected = set(git_output.split("\0")[:-1])
+    assert found[0] == expected
+    assert found[1:] == [{path for path in expected if path.startswith(f"{below}/")}] * (len(paths) - 1)
 
 
-def test_a_nested_repository_follows_only_its_own_rules(runtime, workspace, base):
+def test_a_nested_repository_follows_only_its_own_rules(runtime, workspace):
     for path in ("", "inner"):
         subprocess.run(["git", "init", "-q", workspace.join(path)], check=True)
     workspace.write(".gitignore", "*.log\n")
@@ -86,9 +82,7 @@ def test_a_nested_repository_follows_only_its_own_rules(runtime, workspace, base
     workspace.write("inner/.gitignore", "*.txt\n")
 
     expected = {".gitignore", "a.txt", "inner/.gitignore", "inner/a.log"}
-    assert listed(runtime) == ("ripgrep", expected)
-    with without_ripgrep(base):
-        assert listed(runtime) == ("python", expected)
+    assert listed(runtime) == expected
 
 
 def test_rules_above_the_workspace_apply_if_it_is_inside_a_repository(tmp_path, base):
@@ -99,9 +93,7 @@ def test_rules_above_the_workspace_apply_if_it_is_inside_a_repository(tmp_path, 
         for path in ("hidden", "a.log", "a.txt"):
             workspace.write(path, "x")
 
-        assert listed(runtime) == ("ripgrep", {"a.txt"})
-        with without_ripgrep(base):
-            assert listed(runtime) == ("python", {"a.txt"})
+        assert listed(runtime) == {"a.txt"}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from hilt.search import regexes, ripgrep
 from hilt.search.regexes import BadPattern
-from hilt.testing import temporary_runtime
-from tests.search.backends import without_ripgrep
 
 PIECES = [
     *(
@@ -38,7 +36,6 @@ PIECES = [
     *("(", ")", "{", "[", "]", "\\", "\\x61", "\\u{62}", "\\n", "\\<", "(?=", "\\1", "(?U)", "K", "ß", "\\pL", "\\_"),
 ]
 PATTERNS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
-TEXT = "ab aB\nbaé 12\n\naab\r\nbb\u2003x\n \tK k\nSTRASSE ß a"
 
 
 def fault_of(pattern):
@@ -90,47 +87,6 @@ def test_a_fault_is_reported_with_its_position(pattern, problem, position):
 
     assert fault is not None
     assert (fault.problem, fault.position) == (problem, position)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return str(tmp_path_factory.mktemp("regexes"))
-
-
-@settings(max_examples=25, derandomize=True)
-@given(
-    pattern=PATTERNS,
-    multiline=st.booleans(),
-    case_insensitive=st.booleans(),
-    context=st.integers(0, 2),
-    format=st.sampled_from(["json", "text", "filenames"]),
-)
-def test_ripgrep_and_python_find_the_same_matches(place, pattern, multiline, case_insensitive, context, format):
-    args = {"pattern": pattern, "multiline": multiline, "case_insensitive": case_insensitive, "format": format}
-    args |= {} if format == "filenames" else {"context_lines": context}
-    fault = fault_of(pattern)
-    assume(fault is None)
-    translated = regexes.translate(pattern, ignore_case=case_insensitive)
-    assume(translated.unsupported is None)
-    # the backends differ on where several empty matches are
-    compiled = regexes.compiled(pattern, literal=False, ignore_case=case_insensitive, lines=True, crlf=True)
-    assume(not multiline or not any(match.end() == match.start() for match in compiled.finditer(TEXT + "\n\r\n.é")))
-    with temporary_runtime(place) as (runtime, workspace):
-        workspace.write("t.txt", TEXT)
-        workspace.write("odd.txt", b"a\xff b\nab\n")
-        workspace.write("wide.txt", "ab é\nb\n".encode("utf-16"))
-        workspace.write("marked.txt", b"\xef\xbb\xbfab\n")
-        workspace.write("none.bin", b"ab\n\0\nab\n")
-        by_ripgrep = runtime.call("search_files", **args)
-        with without_ripgrep(place):
-            by_python = runtime.call("search_files", **args)
-
-    def outcome(result):
-        if result.error is not None:
-            return result.error.code
-        return result.data if format == "json" else (result.text, result.meta["truncation"])
-
-    assert outcome(by_ripgrep) == outcome(by_python)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from hilt.testing import Folder
 from tests.custom.test_javascript_tools import TICKET
 from tests.custom.test_markdown_tools import K8S_PODS
 from tests.programs import PATH, program
@@ -56,8 +57,9 @@ def test_the_files_of_the_proposal_run_unchanged(tmp_path, surface):
     program("node")
     command = Command(str(tmp_path), HILT_TRUST="all", PLACE="sub")
     write = command.folder.write
-    os.chmod(write("bin/kubectl", "#!/bin/sh\nprintf '<%s>' \"$@\"; echo\n"), 0o755)
-    command.environ["PATH"] = command.folder.join("bin") + os.pathsep + PATH
+    programs = Folder(str(tmp_path / "bin"))
+    os.chmod(programs.write("kubectl", "#!/bin/sh\nprintf '<%s>' \"$@\"; echo\n"), 0o755)
+    command.environ["PATH"] = programs.path + os.pathsep + PATH
     write(".nanocoder/tools/k8s-pods.md", K8S_PODS)
     write(".nanocoder/tools/k8s-all.md", FULL.replace("{{ name }}", "name").replace("{{# name }}…{{/ name }}", "name"))
     write(".nanocoder/tools/jira.ts", TICKET)  # with a local address

@@ -15,6 +15,7 @@ from hilt.call import Call, Result
 from hilt.runtime import Runtime
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
+from tests.trusting import file_at
 
 RAW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "raw_server.py")
 SDK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "sdk_server.py")
@@ -76,7 +77,7 @@ class Bench:
     def trust(self, path: str, kind: str = "servers") -> None:
         trust = Trust(self.state)
         with open(path, "rb") as file:
-            trust.trust(kind, path, file.read())
+            trust.trust(file_at(path, kind), file.read())
         trust.close()
 
     @contextmanager

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
+from hilt.loaders import ProjectFile
 from hilt.servers.configured import CALL_SECONDS, SERVERS_MAX, configured, expanded
 
 
-def trust_all(kind: str, path: str, data: bytes) -> bool:
+def trust_all(file: ProjectFile, data: bytes) -> bool:
     return True
 
 
-def trust_none(kind: str, path: str, data: bytes) -> bool:
+def trust_none(file: ProjectFile, data: bytes) -> bool:
     return False
 
 
@@ -65,8 +66,8 @@ def test_servers_are_read_from_a_list_in_the_file_of_another_program(tmp_path):
     )
     checked = []
 
-    def trusts(kind: str, path: str, data: bytes) -> bool:
-        checked.append((kind, os.path.basename(path)))
+    def trusts(file: ProjectFile, data: bytes) -> bool:
+        checked.append((file.kind, file.path))
         return True
 
     config = configured(str(tmp_path), {}, trusts)

@@ -6,7 +6,7 @@ import mcp_types as types
 import pytest
 
 from hilt.errors import ToolError
-from hilt.servers.results import BLOCKS_MAX, FAILURE_MAX, output_of
+from hilt.servers.results import FAILURE_MAX, output_of
 
 TEXT = types.TextContent(type="text", text="hello")
 PICTURE = types.ImageContent(type="image", data="aGk=", mime_type="image/png")
@@ -43,12 +43,6 @@ def test_a_failure_without_a_message_is_still_a_failure():
         output_of(types.CallToolResult(content=[], is_error=True), "t", 10)
 
     assert caught.value.message.startswith("t failed")
-
-
-def test_the_number_of_blocks_is_limited():
-    result = types.CallToolResult(content=[PICTURE] * (BLOCKS_MAX + 5))
-
-    assert len(output_of(result, "t", 10).content) == BLOCKS_MAX
 
 
 def test_an_empty_result_is_valid():

@@ -16,6 +16,7 @@ from hilt.runtime import Runtime
 from hilt.servers import client as connections
 from hilt.servers import tools
 from hilt.servers.pins import Pins
+from hilt.surroundings import Surroundings
 from tests.servers.running import Bench, Client, eventually, is_alive, submit
 from tests.surfaces.commands import Command
 from tests.test_startup import HEAVY, modules
@@ -562,6 +563,17 @@ def test_a_server_sees_a_minimal_environment_and_the_variables_of_its_entry(benc
     assert not {"SECRET", "OPENAI_API_KEY", "LD_PRELOAD", "HILT_STATE_DIR"} & set(process["env"])
 
 
+def test_a_server_of_the_user_runs_no_code_of_the_workspace(bench):
+    bench.folder.write("module_of_server.py", f"open({bench.place('planted')!r}, 'w')\n")
+    entries = {name: {"command": sys.executable, "args": ["-m", "module_of_server"]} for name in ("own", "there")}
+    entries["there"]["cwd"] = "."
+
+    for name, runs in (("own", False), ("there", True)):
+        with bench.runtime({name: entries[name]}) as runtime:
+            assert runtime.call(f"mcp__{name}__tool").error.code == "tool_failed"
+        assert os.path.exists(bench.place("planted")) == runs
+
+
 def test_a_missing_variable_is_reported_by_name(bench):
     with bench.runtime({"raw": bench.raw(env={"KEY": "${NO_SUCH_KEY}"})}) as runtime:
         result = runtime.call("mcp__raw__echo", text="a")
@@ -725,10 +737,10 @@ def test_listing_waits_only_once_for_a_server_that_hangs(bench, monkeypatch):
 def test_an_idle_server_is_stopped_and_restarted_on_demand(bench):
     servers = tools.Servers(
         bench.folder.path,
-        bench.environ,
+        Surroundings(bench.environ),
         bench.state,
         personal={"raw": bench.raw()},
-        trusts=lambda kind, path, data: False,
+        trusts=lambda file, data: False,
         idle=0.2,
     )
     try:

@@ -10,6 +10,7 @@ import pytest
 
 from hilt.servers.configured import Server
 from hilt.servers.transport import FloodGate, _Starting, open_transport
+from hilt.surroundings import Surroundings
 from tests.marks import Mark, wait_until
 
 
@@ -51,7 +52,7 @@ def test_a_server_is_stopped_even_if_its_loop_is_closed_first(tmp_path):
     server = Server("raw", "", "personal", "stdio", "", command="sh", args=("-c", f": {mark.name}; exec cat"))
 
     async def hold(ready: asyncio.Event) -> None:
-        where = {"root": str(tmp_path), "environ": mark.env, "log": str(tmp_path / "log")}
+        where = {"root": str(tmp_path), "surroundings": Surroundings(mark.env), "log": str(tmp_path / "log")}
         async with open_transport(server, FloodGate(), **where):  # type: ignore[arg-type]
             ready.set()
             await asyncio.Event().wait()

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from hilt.runtime import Runtime
-from hilt.state.trust import Trust, kind_of
+from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
+from tests.trusting import file_at
 
 
 def text(name: str, body: str = "Do it.", *, description: str = "Does things.", more: str = "") -> str:
@@ -39,7 +40,7 @@ class SkillUser:
             for name in names:
                 for path in self._files(self.workspace.join(name)):
                     with open(path, "rb") as file:
-                        trust.trust(kind_of(path), path, file.read())
+                        trust.trust(file_at(path), file.read())
 
     def _files(self, path: str) -> list[str]:
         if os.path.isfile(path):

@@ -13,17 +13,17 @@ from skills_ref import validate  # type: ignore[import-untyped]
 
 from hilt.errors import CODES
 from hilt.skills.checking import check
-from hilt.skills.sources import BUILT_IN
+from hilt.skills.library import BUILT_IN
 from hilt.surfaces.cli import commands
 from hilt.testing import Folder
 from tests.programs import needs_sandbox
 from tests.test_docs import blocks, follow, own_environment
 
-NAMES = sorted(os.listdir(BUILT_IN))
+NAMES = sorted(os.listdir(BUILT_IN.path))
 
 
 def page(name: str) -> Path:
-    return Path(BUILT_IN, name, "SKILL.md")
+    return Path(BUILT_IN.path, name, "SKILL.md")
 
 
 def test_hilt_has_three_built_in_skills():

@@ -14,6 +14,7 @@ from hilt.skills.folder_contents import FILES_MAX
 from hilt.skills.library import LibraryContents
 from tests.marks import wait_until
 from tests.skills.places import SkillUser, text
+from tests.trusting import file_at
 
 
 @pytest.fixture
@@ -159,8 +160,8 @@ def test_trust_as_another_kind_of_file_does_not_count(user):
 
     path = user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
     with closing(Trust(user.environ["HILT_STATE_DIR"])) as trust:
-        trust.trust("file", path, text("pdf").encode())
-        trust.trust("command", path, text("pdf").encode())
+        trust.trust(file_at(path, "file"), text("pdf").encode())
+        trust.trust(file_at(path, "command"), text("pdf").encode())
 
     assert load(user, "pdf") == "untrusted"
 
@@ -228,9 +229,9 @@ def test_a_folder_that_is_swapped_continuously_loads_the_trusted_text_or_fails(p
 # --- links --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("linked", [".hilt", ".hilt/skills", ".hilt/skills/pdf", ".hilt/skills/pdf/SKILL.md"])
+@pytest.mark.parametrize("linked", [".jcli", ".jcli/skills", ".jcli/skills/pdf", ".jcli/skills/pdf/SKILL.md"])
 def test_links_to_a_projects_skill_are_not_followed(user, linked):
-    user.home.write("elsewhere/.hilt/skills/pdf/SKILL.md", text("pdf", "Evil."))
+    user.home.write("elsewhere/.jcli/skills/pdf/SKILL.md", text("pdf", "Evil."))
     path = user.workspace.join(linked)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     os.symlink(user.home.join(f"elsewhere/{linked}"), path)
@@ -282,7 +283,7 @@ def test_a_users_own_link_does_not_make_a_file_of_the_workspace_trusted(user, li
     os.symlink(user.workspace.join(f"stuff/{linked}"), path)
 
     assert own(user) == {}
-    assert load(user, "pdf") == "tool_invalid"
+    assert load(user, "pdf") == ("untrusted" if linked == ".claude/skills" else "tool_invalid")
 
 
 def test_a_projects_link_to_the_users_skills_does_not_disable_them(user):
@@ -301,12 +302,17 @@ def test_if_the_home_directory_is_the_workspace_its_skills_are_the_projects(user
     assert own(user, HILT_TRUST="all") == {"docx": "project", "pdf": "project"}
 
 
-def test_personal_skills_inside_the_workspace_are_not_loaded(user):
+def test_personal_skills_inside_the_workspace_need_trust(user):
     user.home.write(".claude/skills/pdf/SKILL.md", text("pdf"))
     user.workspace.path = user.home.join(".claude")
-
     assert own(user) == {}
-    assert load(user, "pdf") == "tool_invalid"
+    assert load(user, "pdf") == "untrusted"
+
+    user.trust("skills")
+
+    assert own(user) == {"pdf": "personal"}
+    user.home.write(".claude/skills/pdf/SKILL.md", text("pdf", "Evil."))
+    assert load(user, "pdf") == "untrusted"
 
 
 # --- limits and odd files -----------------------------------------------------------------------------------------
@@ -539,8 +545,9 @@ def test_skills_in_an_extra_workspace_folder_are_not_the_users_own(user):
         written = runtime.call("write_file", path=user.home.join(".agents/skills/pdf/a.md"), content="x")
         loaded = runtime.call("load_skill", name="pdf")
 
-    assert written.ok, written.error
-    assert loaded.error is not None  # tools can write there
+    assert written.error is not None
+    assert written.error.code == "protected_path"
+    assert loaded.error is not None
 
 
 def make_folder(path: str) -> None:

@@ -109,14 +109,34 @@ def test_an_expired_question_is_asked_again(approvals):
     assert ask(approvals).id != first.id
 
 
-def test_a_session_with_too_many_questions_is_limited_and_others_are_not(approvals, monkeypatch):
-    monkeypatch.setattr(module, "PENDING_MAX", 3)
-    for number in range(3):
+def test_a_session_with_too_many_questions_is_limited_and_others_are_not(approvals):
+    for number in range(100):
         ask(approvals, str(number))
 
     assert code(lambda: ask(approvals, "more")) == "limit_exceeded"
     assert ask(approvals, "0").state == "pending"
     assert ask(approvals, "more", session="another").state == "pending"
+
+
+@pytest.mark.parametrize(
+    "names, limit",
+    [
+        ({"session"}, 200),
+        ({"session", "client"}, 300),
+        ({"session", "no client"}, 300),
+        ({"session", "client", "workspace"}, 1000),
+    ],
+)
+def test_a_caller_cannot_exceed_the_limit_by_choosing_names(approvals, names, limit):
+    def ask_as(number):
+        chosen = {name: str(number) if name in names else "same" for name in ("workspace", "session", "client")}
+        asked = CALL._replace(client="" if "no client" in names else chosen["client"])
+        return approvals.ask(chosen["workspace"], chosen["session"], str(number), asked, seconds=60)
+
+    for number in range(limit):
+        ask_as(number)
+
+    assert code(lambda: ask_as("more")) == "limit_exceeded"
 
 
 def test_old_finished_questions_are_deleted(approvals, tmp_path):

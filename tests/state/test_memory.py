@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.state import memory as module
-from hilt.state.memory import GLOBAL, Memory, check_name
+from hilt.state.memory import ENTRIES_MAX, GLOBAL, Memory, check_name
+from tests.databases import connected
 
 
 @pytest.fixture
@@ -321,3 +322,24 @@ def test_a_workspace_whose_name_is_not_utf8_is_a_project_too(tmp_path):
     memory.close()
     assert entry is not None
     assert entry.value == "value"
+
+
+def test_a_full_scope_takes_no_new_keys(config, memory):
+    memory.save("w", "first", "1", commit=nothing)
+    with connected(config / "memory.db") as db:
+        columns = [row[1] for row in db.execute("PRAGMA table_info(memories)") if row[1] not in ("id", "key")]
+        copied = ", ".join(columns)
+        db.execute(
+            f"WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {ENTRIES_MAX}) "
+            f"INSERT INTO memories (key, {copied}) SELECT 'k' || i, {copied} FROM memories, n"
+        )
+    db.close()
+
+    with pytest.raises(ToolError) as caught:
+        memory.save("w", "more", "1", commit=nothing)
+
+    assert caught.value.code == "limit_exceeded"
+    memory.save("w", "first", "2", commit=nothing)
+    memory.save(GLOBAL, "more", "1", commit=nothing)
+    memory.forget("w", "first", commit=nothing)
+    memory.save("w", "more", "1", commit=nothing)

@@ -260,9 +260,72 @@ def test_an_end_stored_elsewhere_reveals_deleted_rows_and_a_deleted_head(trail, 
     fill(other, 5)  # continues from row 8 and creates a new head and log
     other.close()
 
-    assert trail.breaks() == []
+    [first_break] = trail.breaks()
+    assert (first_break.seq, "trail.db.head" in first_break.reason) == (1, True)
     first_break, *_ = trail.breaks(witness)
     assert (first_break.seq, "rebuilt" in first_break.reason) == (10, True)
+
+
+@pytest.mark.parametrize("kept", [0, 48, 32 * 48 - 10 * 48])
+def test_a_head_that_lost_its_newest_rows_does_not_hide_deleted_rows(trail, tmp_path, kept):
+    fill(trail, 50)
+    change(trail, tmp_path, "DELETE FROM audit WHERE seq>40")
+    (tmp_path / "trail.db.log").unlink()
+    head = tmp_path / "trail.db.head"
+    data = head.read_bytes()
+    for damaged in (data[:kept], data[:kept] + bytes(len(data) - kept)):
+        head.write_bytes(damaged)
+
+        assert trail.breaks()
+
+    fill(trail, 3)
+    assert trail.breaks()
+
+
+def test_an_empty_head_does_not_hide_all_rows_but_the_first(trail, tmp_path):
+    fill(trail, 30)
+    change(trail, tmp_path, "DELETE FROM audit WHERE seq>1")
+    (tmp_path / "trail.db.log").unlink()
+    (tmp_path / "trail.db.head").write_bytes(bytes(32 * 48))
+
+    assert [item.seq for item in trail.breaks()] == [1]
+
+
+def test_a_damaged_reserve_does_not_block_calls_and_is_recorded(trail, tmp_path):
+    fill(trail, 5)
+    trail.close()
+    (tmp_path / "trail.db.reserve").write_bytes(b"\xff\n" * 300_000)
+
+    fill(trail, 1)
+
+    assert trail.breaks() == []
+    assert [row.entry.tool for row in trail.rows()].count("hilt audit") == 1
+
+
+def test_the_end_of_the_log_reveals_deleted_rows_without_the_head(trail, tmp_path):
+    fill(trail, 50)
+    change(trail, tmp_path, "DELETE FROM audit WHERE seq>40")
+    os.remove(tmp_path / "trail.db.head")
+
+    assert trail.breaks()[0] == (41, "the trail ends before it, but there was a row 50")
+    fill(trail, 40)
+    assert [item.seq for item in trail.breaks()] == [41]
+
+
+def test_a_witness_of_removed_rows_is_reported(trail, tmp_path):
+    fill(trail, 50)
+    witness = trail.end()
+    trail.close()
+    for path in tmp_path.glob("trail.db*"):
+        path.unlink()
+    # another trail, which says that it removed the rows that could contradict it
+    fill(trail, 60, at=time.time_ns() - 200 * DAY)
+    assert trail.prune() == 60
+    assert trail.breaks() == []
+
+    [first_break] = trail.breaks(witness)
+
+    assert (first_break.seq, "cannot be verified" in first_break.reason) == (50, True)
 
 
 @pytest.mark.parametrize("more", [1, 3, 40])
@@ -285,14 +348,14 @@ def test_a_damaged_head_does_not_block_calls(trail, tmp_path, damage):
     fill(trail, 5)
 
     assert [row.seq for row in trail.rows()] == list(range(1, 11))
-    assert trail.breaks() == []
+    assert [(item.seq, "trail.db.head" in item.reason) for item in trail.breaks()] == [(1, True)]
 
 
 def test_a_process_that_dies_between_a_row_and_its_head_update_leaves_an_intact_trail(trail, tmp_path):
     fill(trail, 5)
     other = Trail(str(tmp_path / "trail.db"))
-    other._head.note = lambda number, hash: None  # type: ignore[method-assign]
-    fill(other, 2)
+    other._head.note = lambda *_, **__: None  # type: ignore[method-assign]
+    fill(other, 1)
     other.close()
 
     assert trail.breaks() == []

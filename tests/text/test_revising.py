@@ -128,3 +128,13 @@ def test_many_edits_of_one_text_do_not_rebuild_it_each_time():
         document.data
         == "".join(line.upper() if number % 2 == 0 else line for number, line in enumerate(lines)).encode()
     )
+
+
+def test_short_parts_that_resemble_each_other_are_swept():
+    lines = [f"l{number}." for number in range(100_000)]
+    parts = lines[1000:2000] + lines[50_000:51_000]
+    places = revising.SamplePlaces("\n".join(lines), parts)
+
+    windows = [places.window(part) for part in [*parts[: revising.SEARCHES], *parts]]
+
+    assert None not in windows[revising.SEARCHES :]

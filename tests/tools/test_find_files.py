@@ -9,17 +9,6 @@ import pytest
 
 from hilt.runtime import Runtime
 from hilt.testing import environment
-from tests.search.backends import without_ripgrep
-
-
-@pytest.fixture(params=["ripgrep", "python"])
-def either(request, runtime, base):
-    """The runtime, with ripgrep and without it."""
-    if request.param == "ripgrep":
-        yield runtime
-    else:
-        with without_ripgrep(base):
-            yield runtime
 
 
 def find(runtime, pattern, **args):
@@ -76,12 +65,12 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
         ({"pattern": "[!b]?json"}, ["conf/a.json"]),
     ],
 )
-def test_globs_match_names_at_any_depth_or_paths_from_the_folder(either, project, args, expected):
+def test_globs_match_names_at_any_depth_or_paths_from_the_folder(runtime, project, args, expected):
     project.write("src/x/y_test.go", "")
     if args["pattern"] == "*.go" and "path" not in args:
         os.unlink(project.join("src/x/y_test.go"))
         os.unlink(project.join("src/z_test.go"))
-    data = find(either, **args)
+    data = find(runtime, **args)
 
     assert data["files"] == expected
     assert (data["total_count"], data["truncated"]) == (len(expected), False)
@@ -90,20 +79,20 @@ def test_globs_match_names_at_any_depth_or_paths_from_the_folder(either, project
 @pytest.mark.parametrize(
     "pattern", ["日?.go", "?本.go", "??.go", "[日月]本.go", "[!a]本.go", "[一-龠]?.go", "uni/?本.*"]
 )
-def test_a_single_character_wildcard_matches_one_character_of_any_script(either, workspace, pattern):
+def test_a_single_character_wildcard_matches_one_character_of_any_script(runtime, workspace, pattern):
     for path in ("uni/日本.go", "uni/日.go", "uni/日本語.go", "abcdef.go"):
         workspace.write(path, "text")
 
-    assert find(either, pattern)["files"] == ["uni/日本.go"]
-    result = either.call("search_files", pattern="text", include=pattern, format="filenames")
+    assert find(runtime, pattern)["files"] == ["uni/日本.go"]
+    result = runtime.call("search_files", pattern="text", include=pattern, format="filenames")
     assert result.text == "uni/日本.go:1"
 
 
-def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(either, project):
-    assert find(either, project.join("internal/*.go"))["files"] == ["internal/a.go"]
-    assert find(either, project.join("*.js"))["files"] == ["index.js"]
-    assert find(either, project.join("internal/deep/*"), path="internal")["files"] == ["internal/deep/b_test.go"]
-    other = find(either, "/elsewhere/*.go")
+def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(runtime, project):
+    assert find(runtime, project.join("internal/*.go"))["files"] == ["internal/a.go"]
+    assert find(runtime, project.join("*.js"))["files"] == ["index.js"]
+    assert find(runtime, project.join("internal/deep/*"), path="internal")["files"] == ["internal/deep/b_test.go"]
+    other = find(runtime, "/elsewhere/*.go")
     assert (other["files"], "relative to path" in other["hint"]) == ([], True)
 
 
@@ -113,13 +102,13 @@ def test_ripgrep_is_used_even_when_nothing_matches(runtime, project):
     assert (counted.text, counted.meta["backend"]) == ("[No matches.]", "ripgrep")
 
 
-def test_pages_follow_each_other(either, workspace):
+def test_pages_follow_each_other(runtime, workspace):
     for number in range(25):
         workspace.write(f"{number:02}.txt")
     arguments = {"pattern": "*.txt", "limit": 10}
     files = []
     while arguments:
-        data = find(either, **arguments)
+        data = find(runtime, **arguments)
         files += data["files"]
         assert (data["total_count"], data["limit_used"], data["truncated"]) == (25, 10, "next" in data)
         arguments = data.get("next", {}).get("args")
@@ -127,25 +116,25 @@ def test_pages_follow_each_other(either, workspace):
     assert files == [f"{number:02}.txt" for number in range(25)]
 
 
-def test_sorting_by_time_lists_the_newest_first(either, workspace):
+def test_sorting_by_time_lists_the_newest_first(runtime, workspace):
     for number, name in enumerate("cab"):
         os.utime(workspace.write(f"{name}.txt"), (number, number))
 
-    assert find(either, "*", sort="mtime")["files"] == ["b.txt", "a.txt", "c.txt"]
-    assert find(either, "*", sort="mtime", limit=1)["files"] == ["b.txt"]
+    assert find(runtime, "*", sort="mtime")["files"] == ["b.txt", "a.txt", "c.txt"]
+    assert find(runtime, "*", sort="mtime", limit=1)["files"] == ["b.txt"]
 
 
-def test_sensitive_files_never_appear_and_ignored_ones_only_when_asked(either, workspace):
+def test_sensitive_files_never_appear_and_ignored_ones_only_when_asked(runtime, workspace):
     workspace.write(".gitignore", "*.log\n")
     for path in ("a.log", ".env", ".env.local", ".env.example", ".git/config", ".ssh/id", "sub/.ENV", "a.txt"):
         workspace.write(path)
     os.symlink(".env", workspace.join("link"))
 
-    assert find(either, "*")["files"] == ["a.txt"]
-    assert find(either, "*", no_ignore=True)["files"] == ["a.log", "a.txt"]
-    assert find(either, "*", hidden=True, no_ignore=True)["files"] == [".env.example", ".gitignore", "a.log", "a.txt"]
-    assert find(either, ".env*")["files"] == [".env.example"]
-    data = find(either, "*.log")
+    assert find(runtime, "*")["files"] == ["a.txt"]
+    assert find(runtime, "*", no_ignore=True)["files"] == ["a.log", "a.txt"]
+    assert find(runtime, "*", hidden=True, no_ignore=True)["files"] == [".env.example", ".gitignore", "a.log", "a.txt"]
+    assert find(runtime, ".env*")["files"] == [".env.example"]
+    data = find(runtime, "*.log")
     assert (data["files"], data["ignored"]) == ([], 1)
     assert "no_ignore" in data["hint"]
 
@@ -191,15 +180,15 @@ def test_a_limit_beyond_the_maximum_is_clamped_with_a_note(runtime, workspace):
     assert "limit" in result.meta["notes"][0]
 
 
-def test_files_with_unusual_names_are_found(either, workspace):
+def test_files_with_unusual_names_are_found(runtime, workspace):
     for name in (b"new\nline", b"inv\xff", "ü é".encode(), b'q"', b"-x", b"a:b", b"[b]", b"{c}"):
         with open(os.path.join(os.fsencode(workspace.path), name), "w"):
             pass
 
     names = ["-x", "[b]", "a:b", "inv\\xff", "new\nline", 'q"', "{c}", "ü é"]
-    assert sorted(find(either, "*")["files"]) == sorted(names)
-    assert find(either, r"\[b\]")["files"] == ["[b]"]
-    assert find(either, "new\nline")["files"] == ["new\nline"]
+    assert sorted(find(runtime, "*")["files"]) == sorted(names)
+    assert find(runtime, r"\[b\]")["files"] == ["[b]"]
+    assert find(runtime, "new\nline")["files"] == ["new\nline"]
 
 
 def test_files_beyond_the_memory_limit_are_counted_and_the_first_returned(runtime, workspace):

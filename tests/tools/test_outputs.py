@@ -103,6 +103,7 @@ class Bench:
         self._runtime = runtime
         started = runtime.call("run_shell", command="echo done", run_in_background=True)
         terminal = runtime.call("run_shell", command="cat", run_in_background=True, tty=True)
+        assert terminal.ok, terminal.error
         self._jobs = {"JOB": started.data["task_id"], "TERMINAL": terminal.data["task_id"]}
         runtime.call("job_output", task_id=self._jobs["JOB"])
         runtime.call("write_file", path="written.txt", content="new\n")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -291,6 +294,16 @@ def test_the_user_can_add_variables_to_the_environment(base):
         assert body(run(runtime, 'echo "$MY_VARIABLE$OTHER$ABSENT"')) == "mine"
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the loader of Linux")
+def test_the_sandbox_itself_loads_no_library_of_the_workspace(base):
+    with temporary_runtime(base, flags={"shell.env": ["LD_LIBRARY_PATH"]}) as (runtime, workspace):
+        library = os.path.join(workspace.path, "lib")
+        vars(runtime)["environ"].update(LD_LIBRARY_PATH=library)
+        run(runtime, "mkdir lib; echo planted | tee lib/libselinux.so.1 lib/libcap.so.2")
+
+        assert body(run(runtime, "echo $LD_LIBRARY_PATH")) == library
+
+
 def test_a_command_can_run_in_a_terminal(runtime):
     result = run(runtime, "test -t 0 && test -t 1 && stty size", tty=True)
 
@@ -343,6 +356,20 @@ def test_the_network_advice_is_absent_when_it_is_not_the_cause(runtime, command)
 def test_the_network_advice_is_absent_when_the_sandbox_allows_the_network(base):
     with temporary_runtime(base, flags={"shell.sandbox": "full", "approve": "all"}) as (runtime, _):
         assert "[network: " not in run(runtime, "echo Could not resolve host: a; exit 6").text
+
+
+def test_a_socket_named_in_the_workspace_is_not_used_since_commands_can_link_it_to_another(base):
+    used, linked = os.path.join(base, "used"), os.path.join(base, "workspace", "linked")
+    script = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with closing(socket.socket(socket.AF_UNIX)) as service:
+        service.bind(used)
+        service.listen()
+        for named in (used, linked):
+            with temporary_runtime(base, flags={"shell.sockets": [named]}) as (runtime, workspace):
+                workspace.write("connect.py", script)
+                run(runtime, f"ln -sf {used} linked")
+                result = run(runtime, f"python3 connect.py {named}", network="loopback")
+            assert result.meta["exit_code"] == (named != used), result.text
 
 
 def test_full_network_access_needs_approval(runtime, base):

@@ -4,25 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hilt.testing import temporary_runtime
-from tests.search.backends import without_ripgrep
 from tests.tools.changes import tree_bytes
-
-
-@pytest.fixture(params=["ripgrep", "python"])
-def either(request, runtime, base):
-    """The runtime, with ripgrep and without it."""
-    if request.param == "ripgrep":
-        yield runtime
-    else:
-        with without_ripgrep(base):
-            yield runtime
 
 
 def replace(runtime, pattern, replacement, files, **args):
@@ -57,13 +45,13 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
     assert project.tree() == before
 
 
-def test_git_applies_a_preview_and_the_change_matches_it(either, project, tmp_path):
+def test_git_applies_a_preview_and_the_change_matches_it(runtime, project, tmp_path):
     for name in ("main.go", "lib/util.go"):
         os.makedirs(tmp_path / "copy" / os.path.dirname(name), exist_ok=True)
         (tmp_path / "copy" / name).write_bytes(project.bytes(name))
-    preview = replace(either, "oldName", "newName", ["main.go", "lib"], dry_run=True).text
+    preview = replace(runtime, "oldName", "newName", ["main.go", "lib"], dry_run=True).text
 
-    result = replace(either, "oldName", "newName", ["main.go", "lib"])
+    result = replace(runtime, "oldName", "newName", ["main.go", "lib"])
 
     subprocess.run(["git", "apply", "-"], cwd=tmp_path / "copy", input=preview.encode(), check=True)
     for name in ("main.go", "lib/util.go"):
@@ -106,40 +94,40 @@ def test_one_undo_restores_all_files(runtime, project):
         (r"(a)|(b)", "[$1|$2]", "ab\n", "[a|][|b]\n"),
     ],
 )
-def test_matches_are_replaced_as_the_expression_says(either, workspace, pattern, replacement, before, after):
+def test_matches_are_replaced_as_the_expression_says(runtime, workspace, pattern, replacement, before, after):
     workspace.write("a.txt", before)
 
-    replace(either, pattern, replacement, "a.txt")
+    replace(runtime, pattern, replacement, "a.txt")
 
     assert workspace.read("a.txt") == after
 
 
-def test_anchors_of_the_whole_text_and_plain_text(either, workspace):
+def test_anchors_of_the_whole_text_and_plain_text(runtime, workspace):
     workspace.write("a.txt", "a\na\n")
-    replace(either, "^a", "b", "a.txt", multiline=False)
+    replace(runtime, "^a", "b", "a.txt", multiline=False)
     assert workspace.read("a.txt") == "b\na\n"
-    replace(either, "$", "end\n", "a.txt", multiline=False)
+    replace(runtime, "$", "end\n", "a.txt", multiline=False)
     assert workspace.read("a.txt") == "b\na\nend\n"
-    replace(either, "A", "$1.", "a.txt", literal=True, case_insensitive=True)
+    replace(runtime, "A", "$1.", "a.txt", literal=True, case_insensitive=True)
     assert workspace.read("a.txt") == "b\n$1.\nend\n"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "cp1252", "cp932", "utf-32"])
-def test_bytes_outside_the_matches_are_preserved_in_every_encoding(either, workspace, encoding):
+def test_bytes_outside_the_matches_are_preserved_in_every_encoding(runtime, workspace, encoding):
     text = "日本語 foo テスト\r\nもう一つの行です foo\n" if encoding == "cp932" else "übel foo élan\r\nweiß foo\n"
     mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
     workspace.write("a.txt", mark + text.encode(encoding))
 
-    replace(either, "foo", "bär" if encoding != "cp932" else "犬", "a.txt")
+    replace(runtime, "foo", "bär" if encoding != "cp932" else "犬", "a.txt")
 
     new = text.replace("foo", "bär" if encoding != "cp932" else "犬")
     assert workspace.bytes("a.txt") == mark + new.encode(encoding)
 
 
-def test_invalid_bytes_are_preserved(either, workspace):
+def test_invalid_bytes_are_preserved(runtime, workspace):
     workspace.write("a.txt", "ééééé".encode() + b"\xff foo \xfe\n")
 
-    replace(either, "foo", "bar", "a.txt")
+    replace(runtime, "foo", "bar", "a.txt")
 
     assert workspace.bytes("a.txt") == "ééééé".encode() + b"\xff bar \xfe\n"
 
@@ -153,25 +141,6 @@ def test_a_character_the_encoding_cannot_represent_changes_no_file(runtime, work
     assert error is not None
     assert error.code == "encoding_error"
     assert workspace.read("a.txt") == "foo\n"
-
-
-@settings(max_examples=15, derandomize=True)
-@given(
-    text=st.text("ab \né", max_size=30), pattern=st.sampled_from(["a+", "(a)(b)?", "b|é", " *\n", "[^a]", "\\w+", "a$"])
-)
-def test_python_and_ripgrep_replace_the_same_matches(tmp_path_factory, text, pattern):
-    assume(text.strip("\n"))
-    base = str(tmp_path_factory.mktemp("replace"))
-    after = []
-    with temporary_runtime(base) as (runtime, workspace):
-        for name, backend in (("a.txt", nullcontext()), ("b.txt", without_ripgrep(base))):
-            workspace.write(name, text)
-            with backend:
-                result = replace(runtime, pattern, "<$0>", name)
-            after.append((workspace.read(name), result.meta["total_matches"]))
-
-    assert after[0] == after[1]
-    assert after[0][0].count("<") == after[0][1]
 
 
 @settings(max_examples=20, derandomize=True)
@@ -215,10 +184,10 @@ def test_git_applies_the_diff_of_any_change(tmp_path_factory, text, pattern, rep
         (["**/*"], "*.{go,txt}", ["lib/util.go", "main.go", "notes.txt"]),
     ],
 )
-def test_targets_are_paths_folders_and_globs(either, project, files, include, changed):
+def test_targets_are_paths_folders_and_globs(runtime, project, files, include, changed):
     args = {} if include is None else {"include": include}
 
-    result = replace(either, "oldName", "new", files, dry_run=True, **args)
+    result = replace(runtime, "oldName", "new", files, dry_run=True, **args)
 
     assert [file["path"] for file in result.meta["files"]] == changed
 
@@ -283,11 +252,11 @@ def test_at_most_50_files_are_changed_at_once(runtime, workspace):
         ({"pattern": "ab"}, ""),
     ],
 )
-def test_no_match_for_a_newline_suggests_the_pattern_for_crlf_files(either, workspace, args, newline):
+def test_no_match_for_a_newline_suggests_the_pattern_for_crlf_files(runtime, workspace, args, newline):
     workspace.write("crlf.txt", "a\r\nb\r\n")
     workspace.write("lf.txt", "x\ny\n")
 
-    text = replace(either, files="*.txt", replacement="", **args).text
+    text = replace(runtime, files="*.txt", replacement="", **args).text
 
     assert text.startswith("No matches in 2 files")
     assert ("CRLF" in text) == bool(newline)

@@ -184,6 +184,16 @@ def test_clear_removes_everything_and_reports_how_much(runtime, workspace):
     assert workspace.read("a.txt") == "2"
 
 
+def test_a_view_of_a_restore_says_which_files_it_deletes_and_creates(runtime, workspace):
+    workspace.write("old.txt", "old\n")
+    patch = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** Delete File: old.txt\n*** End Patch"
+    id = runtime.call("apply_patch", patch=patch).meta["undo"]
+
+    view = undo(runtime, "preview", id=id).view
+
+    assert [item.get("title") for item in view["items"]] == ["new.txt (deleted)", "old.txt (created)"]
+
+
 def test_a_dry_run_of_a_restore_is_its_preview(runtime, workspace):
     workspace.write("a.txt", "one\n")
     id = runtime.call("edit_file", path="a.txt", old_text="one", new_text="two").meta["undo"]

@@ -129,6 +129,15 @@ def test_binary_content_is_reported_with_type_and_size(base, kind):
     )
 
 
+@pytest.mark.parametrize("start", ["<!---->", "<!-- a -->\n ", "<!--"])
+def test_many_comments_before_a_page_are_skipped_without_backtracking(base, start):
+    """Trying every way to group them would take longer than any test may."""
+    body = start * 4_000
+
+    assert content(fetched(base, answer(body, ""))).startswith(start.strip())
+    assert content(fetched(base, answer(f"{start}{'-->' * ('->' not in start)}<h1>Head</h1>", ""))) == "# Head"
+
+
 def picture(size: int = 8) -> bytes:
     from PIL import Image
 

@@ -5,7 +5,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { useKeys } from "../keys.js";
 import { Empty, Field, Json, Loading, Page, Tabs, Time, VirtualList } from "../parts/index.js";
 import { query, setQuery } from "../router.js";
-import { count, duration, oneLine, visible } from "../text.js";
+import { count, duration, oneLine, shortLine, visible } from "../text.js";
 import { View } from "../views/index.js";
 
 const ROW_PIXELS = 34;
@@ -157,7 +157,7 @@ function Row({ call, isOpen, onToggle }) {
 function Details({ call }) {
   const { envelope } = call;
   const isStored = call.args !== undefined;
-  const missing = html`<p class="muted">${isStored ? "The call is still running." : "Not stored: the setting events.keep is false."}</p>`;
+  const missing = html`<p class="muted">${isStored ? "The call is still running." : call.cut ? "Too large to be stored." : "Not stored: the setting events.keep is false."}</p>`;
   const tabs = [
     [
       "View",
@@ -185,8 +185,8 @@ function Details({ call }) {
 function Failure({ envelope }) {
   return html`
     <div class="failure">
-      <p>${visible(String(envelope.error ?? "The call failed.").slice(0, 10_000))}</p>
-      ${envelope.suggestion && html`<p class="muted">${visible(String(envelope.suggestion).slice(0, 2_000))}</p>`}
+      <p>${shortLine(String(envelope.error ?? "The call failed."), visible, 10_000)}</p>
+      ${envelope.suggestion && html`<p class="muted">${shortLine(String(envelope.suggestion))}</p>`}
     </div>
   `;
 }

@@ -4,11 +4,13 @@ import { approvals, onEvents, questions } from "../events.js";
 import { html, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../html.js";
 import { hasSingleKeys, useKeys } from "../keys.js";
 import { notifications, toggleNotifications } from "../notifications.js";
-import { Empty, ErrorBox, Field, Json, Loading, Page, Time } from "../parts/index.js";
-import { oneLine, visible } from "../text.js";
+import { openDialogs } from "../parts/dialog.js";
+import { Empty, ErrorBox, Field, Json, Lines, Loading, Omissions, Page, Review, Time, useNewReview, useReview } from "../parts/index.js";
+import { count, exact, oneLine, visible } from "../text.js";
 import { Diffs } from "../views/diff.js";
 import { parsedDiff } from "../views/unified.js";
 
+const SEEN_MS = 300; // for which a card must have been in view before a key answers it
 const LEAVING_MS = 2_500; // for which an answered card shows its outcome
 const PREVIEW_MS = 60_000; // how long to wait for a preview
 const TERMS = [["", "until revoked"], ["1h", "for 1 hour"], ["8h", "for 8 hours"], ["7d", "for 7 days"]];
@@ -50,10 +52,11 @@ export default function Approvals() {
     setTimeout(() => setPreviewed((now) => (now === row ? null : now)), PREVIEW_MS);
   };
   const list = useRef(null);
-  useScrollAnchor(list, current);
+  const hold = useScrollAnchor(list, current);
   const reveal = (id) => {
     const card = list.current?.querySelector(`[data-card="${CSS.escape(id)}"]`);
     card?.scrollIntoView({ block: "nearest" });
+    hold(card);
     return card;
   };
   const isAnswered = useRef(false); // by a key: then the next card must be visible for the next key
@@ -67,11 +70,22 @@ export default function Approvals() {
     isAnswered.current = false;
   }, [current]);
 
+  const ids = cards.map(({ row }) => row.id).join();
+  useLayoutEffect(() => {
+    // a click right now was meant for what was there before
+    list.current.classList.add("moved");
+    const timer = setTimeout(() => list.current?.classList.remove("moved"), SEEN_MS);
+    return () => clearTimeout(timer);
+  }, [ids]);
+
   const actions = useRef(new Map()); // the actions of keys, by the id of a card
   const act = (name) => (event) => {
     const own = actions.current.get(current);
-    // a key that was pressed before the card appeared is not meant for it
-    if (!own || event.timeStamp < own.since) return;
+    if (!own) return;
+    if (!own.isSeen(event)) {
+      flash(reveal(current)); // the key was not meant for what the user had not seen
+      return;
+    }
     isAnswered.current = true;
     own[name]?.();
   };
@@ -121,6 +135,10 @@ export default function Approvals() {
       </div>
     <//>
   `;
+}
+
+function flash(card) {
+  card?.animate([{ opacity: 0.4 }, { opacity: 1 }], SEEN_MS);
 }
 
 function Hints() {
@@ -178,16 +196,14 @@ function useCards() {
   return { cards, settle };
 }
 
-/** Keep the card under the pointer, or the current one, in place while others come and go. */
+/** Keep the card under the pointer, or the current one, in place while others come and go; return a function that keeps another. */
 function useScrollAnchor(list, current) {
   const held = useRef(null); // {id, top}
   const pointed = useRef(null);
   const scroller = () => list.current.closest("main");
   const find = (id) => id && list.current.querySelector(`[data-card="${CSS.escape(id)}"]`);
-  const remember = () => {
-    const card = find(pointed.current) ?? find(current);
-    held.current = card ? { id: card.dataset.card, top: card.getBoundingClientRect().top } : null;
-  };
+  const hold = (card) => (held.current = card ? { id: card.dataset.card, top: card.getBoundingClientRect().top } : null);
+  const remember = () => hold(find(pointed.current) ?? find(current));
   useLayoutEffect(() => {
     const card = find(held.current?.id);
     if (card) scroller().scrollTop += card.getBoundingClientRect().top - held.current.top;
@@ -207,14 +223,67 @@ function useScrollAnchor(list, current) {
       main.removeEventListener("pointermove", follow);
     };
   }, [current]);
+  return (card) => {
+    pointed.current = null; // the pointer stays where it is while its card moves away
+    hold(card);
+  };
+}
+
+/** Return when the heading and the buttons of the current card came into view: a function, and whether that is long enough. */
+function useSeen(isCurrent) {
+  const card = useRef(null);
+  const since = useRef(Infinity);
+  const [isReady, setReady] = useState(false);
+  useEffect(() => {
+    if (!isCurrent) return undefined;
+    const parts = [...card.current.querySelectorAll(".card-head, .card-answer")];
+    let timer;
+    const look = () => {
+      const isInView = !document.hidden && parts.every(isWithinView);
+      if (!isInView) since.current = Infinity;
+      else if (since.current === Infinity) since.current = performance.now();
+      clearTimeout(timer);
+      timer = isInView ? setTimeout(() => setReady(true), since.current + SEEN_MS - performance.now()) : undefined;
+      if (!isInView) setReady(false);
+    };
+    const observer = new IntersectionObserver(look, { threshold: [0, 0.25, 0.5, 0.75, 1] });
+    for (const part of parts) observer.observe(part);
+    const main = card.current.closest("main");
+    main.addEventListener("scroll", look, { passive: true });
+    document.addEventListener("visibilitychange", look);
+    for (const name of ["resize", "scroll"]) visualViewport.addEventListener(name, look);
+    return () => {
+      clearTimeout(timer);
+      for (const name of ["resize", "scroll"]) visualViewport.removeEventListener(name, look);
+      observer.disconnect();
+      main.removeEventListener("scroll", look);
+      document.removeEventListener("visibilitychange", look);
+      since.current = Infinity;
+      setReady(false);
+    };
+  }, [isCurrent]);
+  const isSeen = ({ timeStamp }) =>
+    isCurrent && timeStamp - since.current >= SEEN_MS && [...card.current.querySelectorAll(".card-head, .card-answer")].every(isWithinView);
+  return { card, isSeen, isReady };
+}
+
+/** Whether all of an element is in the part of the page that is visible, also in a zoomed one, and is not covered. */
+function isWithinView(element) {
+  const { top, bottom, left, right, height } = element.getBoundingClientRect();
+  const view = element.closest("main").getBoundingClientRect();
+  const { offsetTop, height: zoomed } = visualViewport;
+  const isInside = top >= Math.max(view.top, offsetTop) - 1 && bottom <= Math.min(view.bottom, offsetTop + zoomed) + 1;
+  if (!height || !isInside || left >= view.right || right <= view.left) return false;
+  return element.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
 }
 
 /** The frame of a card; `name` is its accessible name. */
-function Card({ row, name, title, end, isCurrent, onChoose, children }) {
+function Card({ row, name, title, end, isCurrent, isReady, cardRef, onChoose, children }) {
   const folder = row.workspace ? row.workspace.split("/").filter(Boolean).at(-1) : "";
   return html`
     <article
-      class=${`card${isCurrent ? " current" : ""}${end ? " leaving" : ""}`}
+      ref=${cardRef}
+      class=${`card${isCurrent ? " current" : ""}${isReady ? " ready" : ""}${end ? " leaving" : ""}`}
       aria-label=${name}
       aria-current=${isCurrent ? "true" : undefined}
       data-card=${row.id}
@@ -244,7 +313,9 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
   const reasonField = useRef(null);
-  const canStore = row.rules.length > 0;
+  const review = useNewReview();
+  const { card, isSeen, isReady } = useSeen(isCurrent && !end && !openDialogs.value);
+  const canStore = row.rules.length > 0 && !review.omissions.value;
   const answer = async (kind) => {
     if (isBusy || end || (kind === "always" && !canStore)) return;
     setBusy(true);
@@ -260,10 +331,9 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
     }
     setBusy(false);
   };
-  const since = useRef(performance.now());
   useEffect(() => {
     actions.set(row.id, {
-      since: since.current,
+      isSeen,
       once: () => answer("once"),
       always: () => answer("always"),
       preview: () => row.preview && answer("preview"),
@@ -271,23 +341,43 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
     });
     return () => actions.delete(row.id);
   });
-  const press = (kind) => (event) => event.detail < 2 && answer(kind); // the second click of a double click may hit another card
+  // the second click of a double click may hit another card, and Enter one that is out of view
+  const press = (kind) => (event) => {
+    if (event.detail > 1) return;
+    if (event.detail || !event.isTrusted || isSeen(event)) answer(kind);
+    else {
+      card.current.scrollIntoView({ block: "nearest" });
+      flash(card.current);
+    }
+  };
   const denyOnEnter = (event) => {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
     answer("deny");
   };
   return html`
-    <${Card} row=${row} name=${oneLine(row.tool, 100)} title=${oneLine(row.tool, 100)} end=${end} isCurrent=${isCurrent} onChoose=${onChoose}>
-      <p class="card-reason">
-        ${row.risk && html`<span class=${`tag ${RISKS[row.risk] ?? ""}`}>${oneLine(row.risk, 20)}</span> `}${visible(row.reason)}
-      </p>
-      <${Subject} row=${row} />
-      ${canStore &&
-      html`<p class="card-rules">
+    <${Card}
+      row=${row}
+      name=${oneLine(row.tool, 100)}
+      title=${exact(row.tool)}
+      end=${end}
+      isCurrent=${isCurrent}
+      isReady=${isReady}
+      cardRef=${card}
+      onChoose=${onChoose}
+    >
+      <div class="card-body" tabindex="0" role="group" aria-label="The call">
+        <p class="card-reason">
+          ${row.risk && html`<span class=${`tag ${RISKS[row.risk] ?? ""}`}>${oneLine(row.risk, 20)}</span> `}${exact(row.reason)}
+        </p>
+        <${Review.Provider} value=${review}><${Subject} row=${row} /><//>
+      </div>
+      ${row.rules.length > 0 &&
+      html`<p class="card-rules" tabindex="0" role="group" aria-label="Rules">
         <span class="muted">“Always allow” stores:</span>${" "}
-        ${row.rules.map((rule) => html`<code key=${rule}>${oneLine(rule, 300)}</code> `)}
+        ${row.rules.map((rule) => html`<code key=${rule}>${exact(rule)}</code> `)}
       </p>`}
+      <${Omissions} review=${review} />
       <${ErrorBox} error=${error} />
       <div class="card-answer" inert=${Boolean(end)}>
         <${Field}
@@ -301,7 +391,7 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
         />
         <div class="buttons">
           <button type="button" class="main" disabled=${isBusy} onClick=${press("once")}>Allow once</button>
-          <button type="button" disabled=${isBusy || !canStore} title=${canStore ? "" : "Not available for this call"} onClick=${press("always")}>Always allow</button>
+          <button type="button" disabled=${isBusy || !canStore} title=${canStore ? "" : row.rules.length ? "Show all of the call first" : "Not available for this call"} onClick=${press("always")}>Always allow</button>
           ${canStore && html`<${Field} label="How long to always allow" hidden value=${term} onInput=${setTerm} options=${TERMS} />`}
           ${row.preview && html`<button type="button" disabled=${isBusy} onClick=${press("preview")}>Preview first</button>`}
           <button type="button" class="danger" disabled=${isBusy} onClick=${press("deny")}>Deny</button>
@@ -311,31 +401,79 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions
   `;
 }
 
-/** The subject of an approval: a command with its risky part, a diff, or the arguments. */
+/** The subject of an approval: a command with its risky part, all files and the diff of a change, and the arguments. */
 function Subject({ row }) {
   const diff = useMemo(() => parsedDiff(row.diff), [row.diff]);
-  const isShown = row.command || diff;
+  const args = useMemo(() => otherArguments(row), [row]);
   return html`
     ${row.command && html`<${Command} row=${row} />`}
-    ${row.diff && !diff && html`<p class="mono">${oneLine(row.diff, 2000)}</p>`}
+    ${!isPlain(row) && html`<${Files} files=${row.files} />`}
+    ${row.diff && !diff && html`<${Lines} text=${row.diff} label="Change" />`}
     ${diff && html`<${Diffs} view=${diff} />`}
-    ${isShown
-      ? html`<details><summary>Arguments</summary><${Json} value=${row.arguments} label="Arguments" /></details>`
-      : html`<${Json} value=${row.arguments} label="Arguments" />`}
+    ${Object.keys(args).length > 0 && html`<${Json} value=${args} label="Arguments" />`}
+  `;
+}
+
+/** Return the arguments that are not shown otherwise: a diff shows what the long ones change. */
+function otherArguments({ arguments: args, command, kind, diff, files }) {
+  const others = Object.entries(args).filter(([, value]) => value !== command || !command);
+  if (kind !== "edit" || !diff || !files.length || files.some(({ missing }) => missing)) return Object.fromEntries(others);
+  return Object.fromEntries(
+    others.map(([name, value]) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      const isLong = text.length > ARGUMENT_IN_DIFF || text.includes("\n");
+      return [name, isLong ? `${text.length.toLocaleString()} characters; the diff shows what they change` : value];
+    }),
+  );
+}
+
+const ARGUMENT_IN_DIFF = 200;
+const FILES_MAX = 200;
+const ACTIONS = { created: "good", modified: "warn", deleted: "bad" };
+
+/** Whether the heading of the diff says all there is to say about the files. */
+const isPlain = ({ files, diff }) => !files.length || (files.length === 1 && diff && files[0].action in ACTIONS && !files[0].runs && !files[0].missing);
+
+/** All files of a change, before any diff: those that run later or are not shown come first. */
+function Files({ files }) {
+  const isWhole = useReview().isWhole.value;
+  const shown = isWhole ? files : files.slice(0, FILES_MAX);
+  useReview(shown.length < files.length);
+  const counts = new Map();
+  const add = (what) => counts.set(what, (counts.get(what) ?? 0) + 1);
+  for (const { action } of files) add(action.split(" from ")[0]);
+  for (const { runs } of files) if (runs) add("run later");
+  for (const { missing } of files) if (missing) add("not shown");
+  const kinds = [...counts].map(([what, number]) => `${number.toLocaleString()} ${exact(what)}`).join(", ");
+  return html`
+    <p class="muted">${count(files.length, "file")}${shown.length < files.length ? `, of which ${shown.length} are listed` : ""}: ${kinds}</p>
+    <ul class="file-list" aria-label="Files">
+      ${shown.map(
+        ({ path, action, runs, missing }) => html`
+          <li key=${path}>
+            <span class=${`tag ${ACTIONS[action] ?? ""}`}>${exact(action)}</span> <span class="mono">${exact(path)}</span>
+            ${runs && html` <span class="tag warn">runs later, by ${exact(runs)}</span>`}
+            ${missing && html` <span class="tag bad">not shown: ${exact(missing)}</span>`}
+          </li>
+        `,
+      )}
+    </ul>
   `;
 }
 
 const COMMAND_MAX = 20_000;
 
 function Command({ row: { command, part, risk, risk_reason: reason } }) {
-  const shown = command.length > COMMAND_MAX ? `${command.slice(0, COMMAND_MAX)}…` : command;
+  const isWhole = useReview().isWhole.value;
+  const shown = isWhole ? command : command.slice(0, COMMAND_MAX);
+  useReview(shown.length < command.length);
   const start = part && risk !== "safe" ? shown.indexOf(part) : -1;
   return html`
     <pre class="command" tabindex="0" role="group" aria-label="Command">${start < 0
-      ? visible(shown)
-      : html`${visible(shown.slice(0, start))}<mark class="risky">${visible(part)}</mark>${visible(shown.slice(start + part.length))}`}</pre>
-    ${reason && html`<p class=${RISKS[risk] ?? ""}>${oneLine(reason, 500)}</p>`}
-    ${command.length > COMMAND_MAX && html`<p class="warn">The command has ${command.length.toLocaleString()} characters; only its start is shown.</p>`}
+      ? exact(shown)
+      : html`${exact(shown.slice(0, start))}<mark class="risky">${exact(part)}</mark>${exact(shown.slice(start + part.length))}`}</pre>
+    ${reason && html`<p class=${RISKS[risk] ?? ""}>${exact(reason)}</p>`}
+    ${shown.length < command.length && html`<p class="warn">The command has ${command.length.toLocaleString()} characters; only its start is shown.</p>`}
   `;
 }
 
@@ -410,16 +548,16 @@ function Choices({ question, chosen, text, onChoose, onText }) {
   const change = (label) => (event) => onChoose(question, label, event.currentTarget.checked);
   return html`
     <fieldset>
-      <legend>${question.header && html`<span class="tag">${oneLine(question.header, 40)}</span> `}${visible(question.question)}</legend>
+      <legend>${question.header && html`<span class="tag">${oneLine(question.header, 40)}</span> `}${exact(question.question)}</legend>
       ${question.options.map(({ label, description }, index) => {
         const about = description ? `${name}-${index}` : undefined;
         return html`
           <div key=${label} class="choice">
             <label class="check">
               <input type=${type} name=${name} checked=${isChosen(label)} aria-describedby=${about} onChange=${change(label)} />
-              ${visible(label)}
+              ${exact(label)}
             </label>
-            ${description && html`<p class="hint" id=${about}>${visible(description)}</p>`}
+            ${description && html`<p class="hint" id=${about}>${exact(description)}</p>`}
           </div>
         `;
       })}

@@ -5,6 +5,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { DataTable, Empty, ErrorBox, Field, Loading, Page, Time, useAction, useList } from "../parts/index.js";
 import { query, setQuery } from "../router.js";
 import { count, duration, oneLine, visible } from "../text.js";
+import { Rows } from "../views/lists.js";
 
 const FILTERS = ["text", "tool", "session", "outcome", "since"];
 const PAUSE_MS = 200; // between the last keystroke and the search
@@ -109,7 +110,7 @@ function Verified({ answer }) {
   return html`
     <div class="error-box">
       <p>The audit trail is broken in ${count(answer.breaks.length, "place")}: rows were changed or removed.</p>
-      <ul>${answer.breaks.slice(0, 20).map(({ row, reason }) => html`<li key=${row}>Row ${row}: ${visible(reason)}</li>`)}</ul>
+      <${Rows} rows=${answer.breaks} draw=${({ row, reason }) => html`<li key=${row}>Row ${row}: ${visible(reason)}</li>`} />
     </div>
   `;
 }

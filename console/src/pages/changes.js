@@ -1,14 +1,16 @@
 /** Changes: a timeline of changes to files, and how to restore them. */
 import { api, at, here } from "../api.js";
 import { calls } from "../events.js";
-import { html, useMemo, useState } from "../html.js";
-import { Dialog, Empty, ErrorBox, Loading, Page, Time, useAction, useChosen, useHeld, useList, useLoad } from "../parts/index.js";
+import { html, useEffect, useMemo, useState } from "../html.js";
+import { Dialog, Empty, ErrorBox, Loading, Omissions, Page, Review, Time } from "../parts/index.js";
+import { useAction, useChosen, useHeld, useList, useLoad, useNewReview } from "../parts/index.js";
 import { query } from "../router.js";
-import { count, oneLine } from "../text.js";
+import { count, oneLine, visible } from "../text.js";
 import { View } from "../views/index.js";
+import { Rows } from "../views/lists.js";
 import { reversed } from "../views/unified.js";
 
-const FILES_MAX = 100;
+const SEEN_MS = 300; // before Enter can restore what the preview shows
 const ACTIONS = { created: "good", modified: "warn", deleted: "bad" };
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long", year: "numeric" });
 
@@ -95,16 +97,7 @@ function Change({ change, onRestored }) {
         <button type="button" class="main push" onClick=${() => setOpen(true)}>Restore</button>
       </header>
       ${note && html`<p class="good" role="status">${note}</p>`}
-      <ul class="file-list">
-        ${change.files.slice(0, FILES_MAX).map(
-          (file) => html`
-            <li key=${file.path}>
-              <span class=${`tag ${ACTIONS[file.action] ?? ""}`}>${file.action}</span> <span class="mono">${oneLine(file.path, 300)}</span>
-            </li>
-          `,
-        )}
-        ${change.files.length > FILES_MAX && html`<li class="muted">and ${count(change.files.length - FILES_MAX, "more file")}</li>`}
-      </ul>
+      <${Rows} rows=${change.files} draw=${drawFile} name="file-list" noun="file" />
       <${ErrorBox} error=${preview.error} retry=${preview.reload} />
       ${own
         ? html`<${View} view=${own} text=${call.envelope.result ?? ""} />`
@@ -117,19 +110,42 @@ function Change({ change, onRestored }) {
   `;
 }
 
+function drawFile({ path, action }) {
+  return html`<li key=${path}><span class=${`tag ${ACTIONS[action] ?? ""}`}>${action}</span> <span class="mono">${visible(path)}</span></li>`;
+}
+
 /** The preview of a restore, and the button that runs it. */
 function Restore({ change, preview, onClose, onDone }) {
-  const restore = useAction(async () => onDone(await api.post(at("/v1/changes", change.id, "restore"), {}, here())));
+  const review = useNewReview();
+  const [seen, setSeen] = useState(null);
+  useEffect(() => {
+    const timer = setTimeout(() => setSeen(preview.data), SEEN_MS);
+    return () => clearTimeout(timer);
+  }, [preview.data]);
+  const isSeen = Boolean(preview.data) && seen === preview.data;
+  const restore = useAction(async () => {
+    // no event reports what an editor saves
+    const now = await api.get(at("/v1/changes", change.id), here());
+    if (JSON.stringify(now.visualization) !== JSON.stringify(preview.data.visualization)) {
+      preview.reload();
+      throw new Error("The files have changed since this was shown. Nothing was restored; this is the new preview.");
+    }
+    onDone(await api.post(at("/v1/changes", change.id, "restore"), {}, here()));
+  });
   const footer = html`
     <button type="button" onClick=${onClose}>Cancel</button>
-    <button type="button" class="main" data-first disabled=${restore.isRunning || !preview.data} onClick=${restore.run}>Restore</button>
+    <button type="button" class="main" data-first disabled=${restore.isRunning || !isSeen} onClick=${restore.run}>Restore</button>
   `;
   return html`
     <${Dialog} title="Restore the files to before this change" wide onClose=${onClose} footer=${footer}>
       <p class="muted">This is what the restore would change. It is recorded as a change, so you can undo it too.</p>
       <${ErrorBox} error=${restore.error ?? preview.error} retry=${preview.reload} />
       ${preview.isLoading && html`<${Loading} />`}
-      ${preview.data && html`<${View} view=${preview.data.visualization} text=${preview.data.diff || "Nothing: the files have not changed since."} />`}
+      ${preview.data &&
+      html`<${Review.Provider} value=${review}>
+        <${Omissions} review=${review} />
+        <${View} view=${preview.data.visualization} text=${preview.data.diff || "Nothing: the files have not changed since."} />
+      <//>`}
     <//>
   `;
 }

@@ -3,7 +3,7 @@ import { api, at, here } from "../api.js";
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { Empty, ErrorBox, Field, Loading, Page, Time, VirtualList, useAction, useChosen, useHeld, useList } from "../parts/index.js";
 import { query } from "../router.js";
-import { bytes, count, duration, oneLine, visible } from "../text.js";
+import { bytes, count, duration, oneLine, shortLine, visible } from "../text.js";
 import { AnsiLines, drawParts } from "../views/ansi.js";
 
 const POLL_MS = 400;
@@ -83,7 +83,7 @@ function Job({ job, onChange }) {
   const facts = [job.reason, count(lines.length + dropped, "line"), bytes(size), job.cwd && `in ${job.cwd}`].filter(Boolean);
   return html`
     <section class="job" aria-label=${`Job ${oneLine(job.id, 40)}`}>
-      <pre class="command" tabindex="0" role="group" aria-label="Command">${visible(job.command.slice(0, 5000))}</pre>
+      <pre class="command" tabindex="0" role="group" aria-label="Command">${shortLine(job.command, visible, 20_000)}</pre>
       <div class="job-tools">
         <span class=${`tag ${TAGS[job.status] ?? ""}`}>${statusOf(job)}</span>
         <span class="muted"><${Elapsed} job=${job} /></span>

@@ -1,7 +1,8 @@
 /** Settings: every value with its source, and what the user has allowed and trusted. */
 import { api, at, here } from "../api.js";
 import { html, useState } from "../html.js";
-import { DataTable, Dialog, ErrorBox, Loading, Page, Section, Time, useAction, useList, useLoad } from "../parts/index.js";
+import { DataTable, Dialog, ErrorBox, Loading, Omissions, Page, Review, Section, Time } from "../parts/index.js";
+import { useAction, useList, useLoad, useNewReview } from "../parts/index.js";
 import { Lines } from "../parts/lines.js";
 import { oneLine, visible } from "../text.js";
 
@@ -66,12 +67,13 @@ function TrustFiles({ changed }) {
       ${files.length
         ? html`<${DataTable} label="Files that need trust" columns=${columns} rows=${files} keyOf=${(file) => file.path} tools=${false} />`
         : html`<p class="muted">This project has no files that need trust. Rules, hooks, tools and servers of a project are used only after you trust their exact content.</p>`}
-      ${reviewed && html`<${Review} file=${reviewed} changed=${reloadAll} onClose=${() => setReviewed(null)} />`}
+      ${reviewed && html`<${FileReview} file=${reviewed} changed=${reloadAll} onClose=${() => setReviewed(null)} />`}
     <//>
   `;
 }
 
-function Review({ file, changed, onClose }) {
+function FileReview({ file, changed, onClose }) {
+  const review = useNewReview();
   const { data, error, isLoading, reload } = useLoad("/v1/trust/file", { query: { path: file.path, ...here() } });
   const trust = useAction(async () => {
     await api.post("/v1/trust", { path: data.path, sha256: data.sha256 }, here());
@@ -80,7 +82,7 @@ function Review({ file, changed, onClose }) {
   });
   const footer = html`
     <button type="button" onClick=${onClose}>Close</button>
-    <button type="button" class="main" disabled=${!data || trust.isRunning || file.state === "trusted"} onClick=${() => trust.run()}>Trust</button>
+    <button type="button" class="main" disabled=${!data || review.omissions.value > 0 || trust.isRunning || file.state === "trusted"} onClick=${() => trust.run()}>Trust</button>
   `;
   return html`
     <${Dialog} title=${`Review ${oneLine(file.path, 120)}`} wide onClose=${onClose} footer=${footer}>
@@ -89,7 +91,10 @@ function Review({ file, changed, onClose }) {
       ${data &&
       html`
         <p>If you trust this file, its content is used as ${visible(data.kind)}. After any change, you must trust it again.</p>
-        <${Lines} text=${data.text} label="Content" />
+        <${Review.Provider} value=${review}>
+          <${Omissions} review=${review} />
+          <${Lines} text=${data.text} label="Content" />
+        <//>
         ${data.before !== null &&
         data.before !== data.text &&
         html`<details><summary>Previously trusted content</summary><${Lines} text=${data.before} label="Previously trusted content" /></details>`}

@@ -64,6 +64,7 @@ export function VirtualList({ rows, keyOf, renderRow, label, estimate = 36, isHe
     anchor.current = first && rows[first.index] !== undefined ? { key: first.key, index: first.index, offset: top - first.start } : null;
   };
   const scrolled = () => {
+    if (!scroller.current) return; // an event that arrives after the list has gone
     remember();
     onScroll?.(scroller.current);
   };

@@ -1,9 +1,8 @@
 import { html, useEffect, useMemo, useState } from "../html.js";
 import { Copy } from "../parts/copy.js";
-import { count, oneLine, shortLine, visible } from "../text.js";
+import { useLimits } from "../parts/lines.js";
+import { LINE_MAX, count, oneLine, shortLine } from "../text.js";
 
-const LINES_MAX = 400;
-const LINE_MAX = 2_000;
 const HIGHLIGHTED_MAX = 60_000; // characters; the patterns of some languages are slow
 
 /** Source code with line numbers, highlighted once the languages are loaded. */
@@ -24,9 +23,9 @@ export function Code({ view }) {
 
 /** Highlighted text with line numbers. */
 export function Source({ text, language, first = 1, marked = [], label = "Code" }) {
-  const [limit, setLimit] = useState(LINES_MAX);
   const [lines, setLines] = useState(null);
   const plain = useMemo(() => text.replace(/\n$/, "").split("\n"), [text]);
+  const { limit, width, text: show, showMore } = useLimits(plain);
   useEffect(() => {
     setLines(null);
     if (typeof language !== "string" || text.length > HIGHLIGHTED_MAX || plain.some((line) => line.length > LINE_MAX)) return undefined;
@@ -42,15 +41,15 @@ export function Source({ text, language, first = 1, marked = [], label = "Code" 
         (line, index) => html`
           <span key=${index} class=${`source-line${isMarked.has(first + index) ? " marked" : ""}`}>
             <span class="source-number" data-number=${first + index}></span>
-            <span class="source-text">${lines?.[index]?.map(drawPart) ?? shortLine(line)}${"\n"}</span>
+            <span class="source-text">${lines?.[index]?.map((part, at) => drawPart(part, at, show)) ?? shortLine(line, show, width)}${"\n"}</span>
           </span>
         `,
       )}</pre>
-      ${plain.length > limit && html`<button type="button" onClick=${() => setLimit(limit * 4)}>Show more of ${count(plain.length, "line")}</button>`}
+      ${plain.length > limit && html`<button type="button" onClick=${showMore}>Show more of ${count(plain.length, "line")}</button>`}
     </div>
   `;
 }
 
-function drawPart({ text, scope }, index) {
-  return scope ? html`<span key=${index} class=${`syntax-${scope}`}>${visible(text)}</span>` : visible(text);
+function drawPart({ text, scope }, index, show) {
+  return scope ? html`<span key=${index} class=${`syntax-${scope}`}>${show(text)}</span>` : show(text);
 }

@@ -1,22 +1,42 @@
 import { diffWordsWithSpace } from "diff";
 import { html, signal, useMemo, useState } from "../html.js";
-import { count, oneLine, shortLine } from "../text.js";
+import { useReview } from "../parts/review.js";
+import { LINE_MAX, count, oneLine, shortLine } from "../text.js";
 
 const STORED = "hilt.diff";
 const ROWS_MAX = 300;
+const WHOLE_MAX = 20_000; // rows that a browser can draw at once
+const FILES_MAX = 200;
 const WORDS_MAX = 500; // characters of a line in which changed words are marked
 
 /** "unified" or "split", for all diffs. */
 const layout = signal(localStorage.getItem(STORED) === "split" ? "split" : "unified");
 
-export function Diffs({ view }) {
-  return html`<div class="diffs">${view.items.map((item, index) => html`<${Diff} key=${index} view=${item} hasOthers=${view.items.length > 8} />`)}</div>`;
+export function Diffs({ view: { items } }) {
+  const [more, setMore] = useState(FILES_MAX);
+  const limit = useReview().isWhole.value ? items.length : more;
+  useReview(items.length > limit);
+  return html`
+    <div class="diffs">
+      ${items.slice(0, limit).map((item, index) => html`<${Diff} key=${index} view=${item} title=${item.title} hasOthers=${items.length > 8} />`)}
+      ${items.length > limit && html`<button type="button" onClick=${() => setMore(limit * 4)}>Show more of ${count(items.length, "file")}</button>`}
+    </div>
+  `;
 }
 
-export function Diff({ view, hasOthers = false }) {
-  const [isOpen, setOpen] = useState(!hasOthers);
-  const [limit, setLimit] = useState(ROWS_MAX);
-  const hunks = useMemo(() => view.hunks.map((hunk) => rowsOf(hunk.changes)), [view]);
+export function Diff({ view, title = "", hasOthers = false }) {
+  const [isChosen, setChosen] = useState(!hasOthers);
+  const [more, setMore] = useState(ROWS_MAX);
+  const isWhole = useReview().isWhole.value;
+  const isOpen = isChosen || isWhole;
+  const limit = isWhole ? Math.max(more, WHOLE_MAX) : more;
+  const size = useMemo(() => view.hunks.reduce((sum, { changes }) => sum + changes.length, 0), [view]);
+  const isLong = useMemo(() => view.hunks.some(({ changes }) => changes.some(({ content }) => content.length > LINE_MAX)), [view]);
+  const { text: show } = useReview(!isOpen || size > limit || (isLong && !isWhole));
+  const hunks = useMemo(
+    () => view.hunks.slice(0, limit).map((hunk) => rowsOf(hunk.changes, (line) => shortLine(line, show, isWhole ? Infinity : LINE_MAX))),
+    [view, limit, show, isWhole],
+  );
   const isSplit = layout.value === "split";
   const choose = () => {
     layout.value = isSplit ? "unified" : "split";
@@ -31,29 +51,30 @@ export function Diff({ view, hasOthers = false }) {
     remaining -= chosen.length;
     drawn.push(...chosen.flatMap((row, at) => (isSplit ? splitRow(row, `${index}.${at}`) : unifiedRows(row, `${index}.${at}`))));
   });
-  const total = hunks.reduce((sum, rows) => sum + rows.length, 0);
+  const total = hunks.reduce((sum, rows) => sum + rows.length, 0) + Math.max(0, view.hunks.length - hunks.length);
   return html`
     <div class="diff">
       <div class="diff-head">
-        <button type="button" class="quiet diff-name" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
-          <span class="mono">${oneLine(view.path, 300)}</span>
+        <button type="button" class="quiet diff-name" aria-expanded=${isOpen} onClick=${() => setChosen(!isOpen)}>
+          <span class="mono">${show(view.path)}</span>
         </button>
         <span class="good">+${view.additions ?? 0}</span> <span class="bad">−${view.deletions ?? 0}</span>
         <button type="button" class="small diff-layout" onClick=${choose}>${isSplit ? "Unified" : "Side by side"}</button>
       </div>
-      ${view.notes?.length > 0 && html`<p class="muted mono">${oneLine(view.notes.join(", "), 500)}</p>`}
+      ${typeof title === "string" && title && html`<p class="warn">${show(title)}</p>`}
+      ${view.notes?.length > 0 && html`<p class="muted mono">${show(view.notes.join(", "))}</p>`}
       ${isOpen &&
       html`<div class="diff-scroll" tabindex="0" role="group" aria-label=${`Changes to ${oneLine(view.path, 300)}`}>
         <table class=${isSplit ? "split" : "unified"}><tbody>${drawn}</tbody></table>
         ${!total && html`<p class="muted">No lines to show.</p>`}
       </div>`}
-      ${isOpen && total > limit && html`<button type="button" onClick=${() => setLimit(limit * 4)}>Show more of ${count(total, "line")}</button>`}
+      ${isOpen && total > limit && html`<button type="button" onClick=${() => setMore(limit * 4)}>Show more of ${count(total, "line")}</button>`}
     </div>
   `;
 }
 
 /** Return the lines of a hunk as rows {old, new}: removed lines next to the added ones that replace them. */
-function rowsOf(changes) {
+function rowsOf(changes, draw) {
   const rows = [];
   let removed = [];
   let added = [];
@@ -65,7 +86,7 @@ function rowsOf(changes) {
     added = [];
   };
   for (const change of changes) {
-    const line = { ...change, content: shortLine(change.content) };
+    const line = { ...change, content: draw(change.content) };
     if (line.type === "removed") {
       if (added.length) flush();
       removed.push(line);

@@ -87,8 +87,10 @@ class Fallback extends Component {
   }
 }
 
+const COLUMNS_MAX = 50;
+
 function TableView({ view }) {
-  const columns = view.columns.map(({ key, label }) => ({
+  const columns = view.columns.slice(0, COLUMNS_MAX).map(({ key, label }) => ({
     key,
     label: oneLine(isText(label) ? label : key, 100),
     isNumber: view.rows.length > 0 && view.rows.every((row) => row[key] === undefined || typeof row[key] === "number"),
@@ -96,6 +98,7 @@ function TableView({ view }) {
   const total = Number.isFinite(view.totalRows) ? view.totalRows : view.rows.length;
   return html`
     <${DataTable} columns=${columns} rows=${view.rows} label="Table" />
+    ${view.columns.length > COLUMNS_MAX && html`<p class="muted">The first ${COLUMNS_MAX} of ${view.columns.length.toLocaleString()} columns.</p>`}
     ${total > view.rows.length && html`<p class="muted">The first ${view.rows.length.toLocaleString()} of ${total.toLocaleString()} rows.</p>`}
   `;
 }

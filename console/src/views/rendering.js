@@ -48,7 +48,9 @@ purify.addHook("afterSanitizeAttributes", (node) => {
 
 /** Return Markdown as a document fragment. */
 export function rendered(text) {
-  const lines = visible(text.slice(0, CHARACTERS_MAX)).split("\n");
+  const rest = text.length - CHARACTERS_MAX;
+  const note = rest > 0 ? `\n\n… ${rest.toLocaleString()} more characters` : "";
+  const lines = `${visible(text.slice(0, CHARACTERS_MAX))}${note}`.split("\n");
   const short = lines.map((line) => (line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}…` : line)).join("\n");
   const fragment = purify.sanitize(markdown.render(short), {
     ALLOWED_TAGS: TAGS,

@@ -1,15 +1,16 @@
 import { html, useMemo, useState } from "../html.js";
 import { Copy } from "../parts/copy.js";
-import { visible } from "../text.js";
+import { shortLine, visible } from "../text.js";
 import { AnsiLines, drawParts } from "./ansi.js";
 
 const LINES_MAX = 400;
+const COMMAND_MAX = 20_000; // characters
 
 export function ShellOutput({ view }) {
   const { command, stdout = "", stderr = "", exitCode } = view;
   return html`
     <div class="shell-output">
-      ${typeof command === "string" && html`<pre class="shell-command" tabindex="0" role="group" aria-label="Command"><span aria-hidden="true">$ </span>${visible(command)}</pre>`}
+      ${typeof command === "string" && html`<pre class="shell-command" tabindex="0" role="group" aria-label="Command"><span aria-hidden="true">$ </span>${shortLine(command, visible, COMMAND_MAX)}</pre>`}
       <${Output} text=${stdout} label="Output" />
       ${stderr && html`<p class="muted">Standard error</p><${Output} text=${stderr} label="Standard error" />`}
       ${Number.isFinite(exitCode) && html`<p><span class=${`tag ${exitCode === 0 ? "good" : "bad"}`}>exit ${exitCode}</span></p>`}

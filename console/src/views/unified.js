@@ -59,11 +59,13 @@ function pathOf(line) {
 export function reversed(view) {
   const items = view?.type === "diff" ? [view] : view?.type === "diffs" ? view.items : null;
   if (!Array.isArray(items)) return null;
-  const opposite = { added: "removed", removed: "added" };
+  const opposite = { added: "removed", removed: "added", created: "deleted", deleted: "created" };
+  const titled = (title) => title?.replace?.(/(?<= \()(created|deleted)(?=(; [^()]*)?\)$)/, (action) => opposite[action]);
   return {
     type: "diffs",
     items: items.map((item) => ({
       ...item,
+      title: titled(item.title),
       additions: item.deletions,
       deletions: item.additions,
       hunks: item.hunks.map(({ changes }) => ({ changes: sorted(changes.map(swap)) })),

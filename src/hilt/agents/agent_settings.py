@@ -9,11 +9,16 @@ from typing import Any
 
 from hilt.config import KEYS
 from hilt.errors import ToolError
+from hilt.places import worktrees_dir
+from hilt.policy.modes import find_mode, narrowest
 from hilt.runtime import Runtime
 from hilt.state.roster import AgentProfile
 
 # settings that do not affect what an agent may do, or are secret
 _NOT_STORED = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
+# settings that give an agent no rights, although a project's value needs trust; those of these tables neither
+_HARMLESS = ("model.name", "model.context_tokens", "dialect", "approvals.timeout_s", "tools.only", "lsp.after_edit")
+_HARMLESS_TABLES = ("agents", "output", "undo")
 
 
 def with_model(runtime: Runtime, profile: AgentProfile) -> Any:
@@ -46,7 +51,7 @@ def stored(settings: Mapping[str, Any]) -> str:
 def open_stored(runtime: Runtime, text: str, workspace: str) -> Runtime | None:
     """Return a runtime with exactly these settings; None if settings of the user override them.
 
-    For the agents of another workspace, it works in an empty folder.
+    For the agents of another workspace, it works in an empty folder, beside the worktrees of agents.
     """
     own = {name: runtime.settings[name] for name in _NOT_STORED}
     defaults = {name: key.default for name, key in KEYS.items() if key.type is not dict and name not in _NOT_STORED}
@@ -55,13 +60,33 @@ def open_stored(runtime: Runtime, text: str, workspace: str) -> Runtime | None:
         values = {**own, **defaults, **json.loads(text)}
         if workspace:
             values["workspace.name"] = workspace
-            root = os.path.join(runtime.state, "nowhere")
-            os.makedirs(root, mode=0o700, exist_ok=True)
+            root = os.path.join(worktrees_dir(runtime.state), "nowhere")
+            for folder in (os.path.dirname(root), root):
+                os.makedirs(folder, mode=0o700, exist_ok=True)
         flags = {name: value for name, value in values.items() if value is not None}
         other = Runtime(root, environ=runtime.environ, flags=flags)
+        if runtime.roster().database.is_shared and any(_loosens(name, runtime, other) for name in KEYS):
+            other.close()
+            return None  # others can write to the database
     except (ToolError, ValueError, TypeError):
         return None  # stored by another version
     if other.agents().settings == stored(json.loads(text)):
         return other
     other.close()
     return None
+
+
+def _loosens(name: str, own: Runtime, other: Runtime) -> bool:
+    """Whether a setting may give an agent rights that the user of this machine has not given."""
+    mine, theirs = own.settings[name], other.settings[name]
+    if mine == theirs or KEYS[name].type is dict or name in _NOT_STORED:
+        return False
+    if name == "mode":
+        return narrowest(find_mode(mine), find_mode(theirs)) != find_mode(theirs)
+    tighten = KEYS[name].tighten
+    if tighten is None:
+        return name not in _HARMLESS and name.partition(".")[0] not in _HARMLESS_TABLES
+    if theirs is None:
+        return True
+    joined = tighten(mine, theirs)
+    return set(joined) != set(theirs) if isinstance(theirs, tuple) else bool(joined != theirs)

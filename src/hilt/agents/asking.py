@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from pydantic_ai.messages import ModelResponse
 
-from hilt.agents.events import Event, Notice, TextPiece, ThoughtPiece
 from hilt.agents.model import LanguageModel, Listener, ModelFault, ModelInput
+from hilt.output.run_events import Event, Notice, TextPiece, ThoughtPiece
 
 ATTEMPTS = 6
 FIRST_PAUSE = 1.0

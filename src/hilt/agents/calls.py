@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from pydantic_ai.messages import BinaryContent, ToolCallPart, ToolReturnPart
 
 from hilt import wire
-from hilt.agents.events import ApprovalAsked, CallProgress, Event
+from hilt.active_call import ActiveCall
 from hilt.agents.marks import Marks, source_of
 from hilt.call import Call, Result
 from hilt.context import Attendant
 from hilt.errors import ToolError
-from hilt.running.active_call import ActiveCall
+from hilt.output.run_events import ApprovalAsked, CallProgress, Event
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
 from hilt.state.approvals import ApprovalRequest, UserAnswer

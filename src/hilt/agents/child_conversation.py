@@ -12,12 +12,12 @@ from hilt.agents.agent_settings import with_model
 from hilt.agents.child_budgets import limits_of, tokens
 from hilt.agents.durable.leases import TakenOver
 from hilt.agents.durable.runs import DurableRuns, InterruptedCalls, runs_of_last_turn
-from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import Record, read
 from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
+from hilt.output.run_events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
 from hilt.state.agent_runs import LOST

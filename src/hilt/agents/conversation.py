@@ -45,7 +45,21 @@ from hilt.agents.asking import Clock, ask
 from hilt.agents.budgets import Budget, RunLimits
 from hilt.agents.calls import MadeCall, TurnCalls, image_of, made_calls, result_part
 from hilt.agents.context_size import CHARACTERS_PER_TOKEN, ContextSize
-from hilt.agents.events import (
+from hilt.agents.marks import Marks
+from hilt.agents.messages import Content, answer_record, content_record, messages_of, result_record
+from hilt.agents.model import LanguageModel, ModelFault, ModelInput, OfferedTool
+from hilt.agents.prompts import ProjectPrompt, read_project, system_prompt
+from hilt.agents.repetition import END_AT, LoopGuard
+from hilt.agents.steps import Settle, Steps, run_calls
+from hilt.agents.transcripts import Record, Transcript, current
+from hilt.authority.authority import MODE
+from hilt.authority.principal import Values
+from hilt.call import AGENT, Json, Result
+from hilt.declaration import Tool
+from hilt.errors import ToolError
+from hilt.fence import Fence
+from hilt.listing import ListedTool
+from hilt.output.run_events import (
     DONE,
     FAILED,
     INTERRUPTED,
@@ -58,20 +72,6 @@ from hilt.agents.events import (
     RunEnded,
     TokensUsed,
 )
-from hilt.agents.marks import Marks
-from hilt.agents.messages import Content, answer_record, content_record, messages_of, result_record
-from hilt.agents.model import LanguageModel, ModelFault, ModelInput, OfferedTool
-from hilt.agents.prompts import ProjectPrompt, read_project, system_prompt
-from hilt.agents.repetition import END_AT, LoopGuard
-from hilt.agents.steps import Settle, Steps, run_calls
-from hilt.agents.transcripts import Record, Transcript, current
-from hilt.authority.authority import MODE
-from hilt.authority.principal import Values
-from hilt.authority.visibility import ListedTool, listed_tools
-from hilt.call import AGENT, Json, Result
-from hilt.declaration import Tool
-from hilt.errors import ToolError
-from hilt.fence import Fence
 from hilt.places import command
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
@@ -310,10 +310,10 @@ class Conversation:
         await self._read_project()
 
     async def _read_project(self) -> None:
-        """Read the project's instructions and the names of skills, and report untrusted files."""
+        """Read the project's instructions and the names of skills, and report unused files."""
         self._project = project = await self._offload(lambda: read_project(self.runtime))
-        for path in project.instructions.unused:
-            self._emit(Notice(f"{path} is not used, because it is not trusted: {command('trust', path)}"))
+        for reason in project.instructions.unused:
+            self._emit(Notice(reason))
 
     async def _turn(self) -> ModelResponse:
         """Make one request, and return the answer once it is in the transcript."""
@@ -473,7 +473,7 @@ class Conversation:
     async def _list_tools(self) -> list[ListedTool]:
         if self._offered is None:
             self._offered = await self._offload(
-                lambda: listed_tools(self.runtime.authority, session=self.session, client_asks=self._asks_person)
+                lambda: self.runtime.authority.listed_tools(self.session, client_asks=self._asks_person)
             )
             self._tools = {tool.name: tool.tool for tool in self._offered}
             characters = sum(len(str(tool.schema)) + len(tool.description) for tool in self._offered)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hilt.errors import ToolError
@@ -16,14 +16,14 @@ from hilt.formats import front_matter
 from hilt.formats.digests import sha256
 from hilt.formats.front_matter import BadFrontMatter
 from hilt.formats.invisible import visible
-from hilt.places import command, config_dir, utf8_path
+from hilt.loaders import MAX_BYTES, LoadedFolder, Source, folders, writable_places
+from hilt.places import command, utf8_path
 from hilt.policy.modes import find_mode
 from hilt.runtime import Runtime
 from hilt.skills.folder_contents import UnusableFile, matching_files, open_folder
 from hilt.skills.library import unknown
 from hilt.skills.skill import mixes_scripts, normalize, one_line
-from hilt.skills.sources import LibraryPlace, Origin, writable_places
-from hilt.state.trust import AGENT_FOLDERS, MAX_BYTES, Trust, trusts_all
+from hilt.state.trust import Trust, trusts_all
 
 DEFAULT = "general"
 BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "builtin")
@@ -34,7 +34,8 @@ TURNS_MAX = 1_000
 _NAME = re.compile(r"[\w.-]+")
 # keys that restrict an agent; without one of them, invalid front matter does no harm
 _RESTRICTING = re.compile(
-    r"^\s*[\"']?(?:tools|disallowed_?tools|mode|permission_?mode|max_?turns|worktree)\b", re.IGNORECASE | re.MULTILINE
+    r"^[ \t]*+[\"']?(?:tools|disallowed_?tools|mode|permission_?mode|max_?turns|worktree)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -43,7 +44,7 @@ class AgentDefinition(NamedTuple):
 
     name: str
     description: str
-    source: Origin
+    source: Source
     path: str
     model: str  # "" for the model of its parent
     tools: tuple[str, ...] | None  # under any of their names; None: all
@@ -86,17 +87,16 @@ def with_all_tools(definition: AgentDefinition, tools: Sequence[str]) -> AgentDe
 def read_definitions(runtime: Runtime) -> AgentDefinitions:
     """Return the definitions of the project, the user and hilt; the first of a name counts."""
     definitions = AgentDefinitions({}, {}, {})
-    roots = [runtime.root, *(os.path.expanduser(path) for path in runtime.settings["workspace.roots"])]
-    reach = writable_places(roots, runtime.environ)
+    reach = writable_places(runtime.folders, runtime.environ)
     trust = Trust(runtime.state, everything=trusts_all(runtime.environ))
     try:
-        for place in _places(runtime.root, runtime.environ):
-            for path, data in _files(place, runtime.root, definitions.problems):
+        for place in (*folders("agent", runtime.folders, runtime.environ), LoadedFolder("agent", BUILT_IN, "built-in")):
+            for path, data in _files(place, definitions.problems):
                 try:
-                    if place.source == "personal" and reach.holds(os.path.realpath(path)):
+                    if place.source == "personal" and not place.anchor and reach.root_of(os.path.realpath(path)):
                         raise UnusableFile("It is inside the workspace, where tools can write.")
                     name = _file_name(path)
-                    if place.source == "project" and not trust.is_trusted("agent", path, sha256(data)):
+                    if place.anchor is not None and not trust.is_trusted(place.file(path), sha256(data)):
                         definitions.untrusted.setdefault(name, path)
                         continue
                     definition = parse(data, place.source, path)
@@ -109,28 +109,11 @@ def read_definitions(runtime: Runtime) -> AgentDefinitions:
     return definitions
 
 
-def _places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
-    home = environ.get("HOME") or os.path.expanduser("~")
-    own = [os.path.join(config_dir(environ), "agents")]
-    own += [os.path.join(home, folder) for folder in (".claude/agents", ".config/nanocoder/agents")]
-    project = [os.path.join(root, folder) for folder in AGENT_FOLDERS]
-    return [
-        *(LibraryPlace(path, "project") for path in project),
-        # a project in the home directory: its folder needs trust
-        *(
-            LibraryPlace(path, "personal")
-            for path in own
-            if os.path.realpath(path) not in map(os.path.realpath, project)
-        ),
-        LibraryPlace(BUILT_IN, "built-in"),
-    ]
-
-
-def _files(place: LibraryPlace, root: str, problems: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-    is_project = place.source == "project"
+def _files(place: LoadedFolder, problems: dict[str, str]) -> Iterator[tuple[str, bytes]]:
+    follow = place.anchor is None
     try:
-        with open_folder(place.path, root if is_project else None) as handle:
-            for name, data in matching_files(handle, _is_definition, follow=not is_project):
+        with open_folder(place.path, follow=follow) as handle:
+            for name, data in matching_files(handle, _is_definition, follow=follow):
                 path = os.path.join(place.path, name)
                 if isinstance(data, UnusableFile):
                     problems[path] = str(data)
@@ -150,7 +133,7 @@ def _file_name(path: str) -> str:
     return normalize(os.path.basename(path)[: -len(".md")])
 
 
-def parse(data: bytes, source: Origin, path: str) -> AgentDefinition:
+def parse(data: bytes, source: Source, path: str) -> AgentDefinition:
     """Return the definition in a file; raise UnusableFile if it is invalid."""
     fields, body = _fields(data)
     name = normalize(str(fields.get("name") or _file_name(path)))

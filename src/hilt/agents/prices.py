@@ -18,6 +18,7 @@ from pydantic_ai.usage import RequestUsage
 
 from hilt.config import Settings
 from hilt.errors import ToolError
+from hilt.formats.numbers import dollars
 from hilt.state.spending import Spending
 
 Pricing = Callable[[RequestUsage], Decimal]
@@ -158,12 +159,3 @@ class CostMeter:
 
 
 _MILLION_TOKENS = RequestUsage(input_tokens=1_000_000, output_tokens=1_000_000)
-
-
-def dollars(cost: float | None) -> str:
-    """Return a cost for people, such as $1.25, $0.0031 or "unknown"."""
-    if cost is None:
-        return "unknown"
-    if cost and cost < 0.01:
-        return f"${cost:.4f}" if cost >= 0.0001 else "<$0.0001"
-    return f"${cost:.2f}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
-from hilt import variables
 from hilt.agents.model import CONTEXT_TOKENS, Listener, ModelFault, ModelInput
+from hilt.surroundings import Surroundings
 
 _ANSWER_BYTES = 16 << 20
 _REASON_CHARACTERS = 500
@@ -18,13 +18,13 @@ _REASON_CHARACTERS = 500
 class ProgramModel:
     """A model without tools: one run of the program for each answer, with the user's rights."""
 
-    def __init__(self, command: str, *, cwd: str, environ: Mapping[str, str], context_tokens: int | None) -> None:
+    def __init__(self, command: str, *, cwd: str, surroundings: Surroundings, context_tokens: int | None) -> None:
         """`command` is for bash -c."""
         self.name = f"program:{command}"
         self.context_tokens = context_tokens or CONTEXT_TOKENS
         self._command = command
         self._cwd = cwd
-        self._environ = variables.neutral(environ)
+        self._surroundings = surroundings
 
     async def close(self) -> None:
         """Do nothing: each run of the program has ended."""
@@ -46,9 +46,9 @@ class ProgramModel:
         from hilt.sandbox import process
 
         finished = process.run(
-            ["bash", "-c", self._command],
+            [self._surroundings.program("bash"), "-c", self._command],
             cwd=self._cwd,
-            env=self._environ,
+            env=self._surroundings.environment(),
             stdin=prompt.encode("utf-8", "replace"),
             limits=process.Limits(timeout=None, keep_bytes=_ANSWER_BYTES, max_bytes=2 * _ANSWER_BYTES),
             cancelled=cancelled,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from hilt.agents.marks import Marks
 from hilt.authority.rulebook import upward
-from hilt.authority.visibility import ListedTool
 from hilt.errors import ToolError
+from hilt.listing import ListedTool
+from hilt.loaders import ProjectFile, UnreadableFile, paths_of
+from hilt.places import command
 from hilt.runtime import Runtime, trusts_file
 from hilt.skills.skill import Skill
-from hilt.state.trust import MAX_BYTES, kind_of
 
 INSTRUCTION_BYTES = 32 * 1024  # of all project instructions together
-INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "AGENT.md", ".hilt/AGENTS.md")
 _SUMMARY_CHARACTERS = 300  # of a skill's description
 
 _WORK = """\
@@ -38,10 +37,10 @@ _MODES = {
 
 
 class Instructions(NamedTuple):
-    """The project's instructions: the text for the prompt, and the untrusted files, which are not used."""
+    """The project's instructions: the text for the prompt, and why files are not used."""
 
     text: str = ""
-    unused: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  # sentences without a period
 
 
 class ProjectPrompt(NamedTuple):
@@ -98,14 +97,20 @@ def project_instructions(runtime: Runtime) -> Instructions:
     unused: list[str] = []
     room = INSTRUCTION_BYTES
     seen: set[bytes] = set()
-    for path in _instruction_files(runtime):
-        data = _read(path)
-        relative = os.path.relpath(path, runtime.authority.place.root)
-        if data is None or not data.strip() or data in seen:
-            continue  # CLAUDE.md is often a link to AGENTS.md, or a copy
+    for file in _instruction_files(runtime):
+        relative = os.path.relpath(file.full, runtime.authority.place.root)
+        try:
+            data = file.read()
+        except UnreadableFile as error:
+            unused.append(f"{relative} is not used: {error}")
+            continue
+        except OSError:
+            continue
+        if not data.strip() or data in seen:
+            continue  # CLAUDE.md is often a copy of AGENTS.md
         seen.add(data)
-        if not trusts_file(runtime.state, runtime.environ, kind_of(path), path, data):
-            unused.append(relative)
+        if not trusts_file(runtime.state, runtime.environ, file, data):
+            unused.append(f"{relative} is not used, because it is not trusted: {command('trust', relative)}")
             continue
         text = data[:room].decode("utf-8", "replace").strip()
         if len(data) > room:
@@ -115,7 +120,7 @@ def project_instructions(runtime: Runtime) -> Instructions:
     return Instructions("\n\n".join(texts), tuple(unused))
 
 
-def _instruction_files(runtime: Runtime) -> Iterator[str]:
+def _instruction_files(runtime: Runtime) -> Iterator[ProjectFile]:
     # the copy of an agent in a worktree has another path, which the user has not trusted
     root = runtime.authority.place.root
     folders = [root]
@@ -127,15 +132,7 @@ def _instruction_files(runtime: Runtime) -> Iterator[str]:
     else:
         folders = [root]  # not in a repository
     for folder in reversed(folders):
-        for name in INSTRUCTION_FILES:
-            path = os.path.join(folder, name)
-            if os.path.lexists(path):
-                yield path
-
-
-def _read(path: str) -> bytes | None:
-    # opening a pipe without a writer must not block
-    with suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return file.read(MAX_BYTES + 1)
-    return None
+        for path in paths_of("instructions"):
+            file = ProjectFile("instructions", folder, path)
+            if os.path.lexists(file.full) and not file.is_alias:
+                yield file

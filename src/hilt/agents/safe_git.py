@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.sandbox import process
+from hilt.surroundings import Surroundings
 from hilt.text.binary_patch import blob_id, hasher
 
 SECONDS = 600.0
@@ -84,17 +85,22 @@ class Changes(NamedTuple):
 class SafeGit:
     """Runs git in one folder."""
 
-    def __init__(self, folder: str, search_path: str, *, git_dir: str = "") -> None:
-        """`search_path` is a PATH without folders of the workspace. `git_dir` is found from the folder if empty."""
+    def __init__(self, folder: str, surroundings: Surroundings, *, git_dir: str = "") -> None:
+        """`git_dir` is found from the folder if empty."""
         self._folder = folder
-        self._path = search_path
+        self._surroundings = surroundings
         self._git_dir = git_dir
 
     def run(self, *args: str, stdin: bytes = b"", index: str = "", output: BinaryIO | None = None) -> bytes:
         """Return what git prints, or write it to a file; raise if it fails."""
         location = ["--git-dir", self._git_dir, "--work-tree", self._folder] if self._git_dir else []
-        argv = ["git", *(word for setting in _HARDENED for word in ("-c", setting)), *location, *args]
-        env = {**_VARIABLES, "PATH": self._path, **({"GIT_INDEX_FILE": index} if index else {})}
+        argv = [
+            self._surroundings.program("git"),
+            *(word for setting in _HARDENED for word in ("-c", setting)),
+            *location,
+            *args,
+        ]
+        env = {**_VARIABLES, "PATH": self._surroundings.search_path(), **({"GIT_INDEX_FILE": index} if index else {})}
         if output is not None:
             return self._stream(argv, env, stdin, output)
         limits = process.Limits(timeout=SECONDS, keep_bytes=OUTPUT_BYTES, max_bytes=OUTPUT_BYTES)

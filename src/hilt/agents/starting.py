@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hilt.agents.asking import Clock
     from hilt.agents.budgets import RunLimits
     from hilt.agents.conversation import Conversation
-    from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
     from hilt.agents.steps import Settle, Steps
     from hilt.context import Attendant
+    from hilt.output.run_events import Event
     from hilt.state.agent_calls import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
@@ -108,7 +108,7 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
             from hilt.agents.program_model import ProgramModel
 
             assert program is not None  # noqa: S101
-            return ProgramModel(program, cwd=runtime.root, environ=runtime.environ, context_tokens=context)
+            return ProgramModel(program, cwd=runtime.root, surroundings=runtime.surroundings, context_tokens=context)
         from hilt.agents.pacing import PacedModel, ProviderLimits, ProviderPace
         from hilt.agents.providers import ProviderModel
 

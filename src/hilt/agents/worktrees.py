@@ -1,9 +1,8 @@
 """The git worktrees of agents: created from the last commit, and removed once their changes have been applied.
 
-A worktree is a folder next to the state directory: tools and commands cannot reach the state directory itself. The
-agent works there under the rules of the user's workspace. Its changes become a patch, which the tool apply_patch
-applies to the folder of its parent, in the session of its parent, with approval. A worktree whose changes were not
-applied stays until the user removes it.
+A worktree is a folder next to the state directory. The agent works there under the rules of the user's workspace. Its
+changes become a patch, which the tool apply_patch applies to the folder of its parent, in the session of its parent,
+with approval. A worktree whose changes were not applied stays until the user removes it.
 
 The record of a worktree, in the state directory, is written when the worktree is complete: a worktree without a record
 was left by a killed process, and nobody has worked in it.
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
@@ -22,8 +20,7 @@ from hilt.agents.safe_git import Changes, FileChange, SafeGit, file_state
 from hilt.call import Call
 from hilt.config import Settings
 from hilt.errors import ToolError
-from hilt.lsp.known_servers import search_path
-from hilt.places import command, is_below
+from hilt.places import command, is_below, worktrees_dir
 from hilt.runtime import Runtime
 from hilt.state.roster import AgentRecord, AgentStore
 from hilt.text.binary_patch import literal
@@ -63,11 +60,6 @@ class WorktreeRecord(NamedTuple):
         """The folder that the agent works in."""
         return os.path.join(self.top, self.prefix).rstrip("/")
 
-    @property
-    def repository(self) -> str:
-        """The folder of the repository, `.git` of the main worktree."""
-        return os.path.dirname(os.path.dirname(self.git_dir))
-
 
 class Worktrees:
     """The worktrees of the agents of one workspace."""
@@ -75,7 +67,7 @@ class Worktrees:
     def __init__(self, runtime: Runtime, store: AgentStore) -> None:
         self._runtime = runtime
         self._store = store
-        self._trees = runtime.state.rstrip("/") + "-worktrees"
+        self._trees = worktrees_dir(runtime.state)
         self._records = os.path.join(runtime.state, "worktrees")
 
     # --- the folder of an agent ---------------------------------------------------------------------------------------
@@ -117,7 +109,7 @@ class Worktrees:
         if record is None:
             yield self._runtime.in_session(session, settings)
             return
-        runtime = self._runtime.in_session(session, settings, record.root, (record.repository,))
+        runtime = self._runtime.in_session(session, settings, record.root)
         try:
             yield runtime
         finally:
@@ -161,9 +153,7 @@ class Worktrees:
         top = os.path.join(self._trees, id)
         git_dir = os.path.join(repository.common, "worktrees", id)
         os.makedirs(self._trees, mode=0o700, exist_ok=True)
-        for leftover in (top, git_dir):  # of a process that was killed; nobody has worked there
-            if os.path.lexists(leftover):
-                shutil.rmtree(leftover)
+        _remove(top, git_dir)  # of a process that was killed; nobody has worked there
         git.run("worktree", "add", "--quiet", "--detach", "--no-checkout", top, base)
         git.write(top, entries)
         self._git(top, git_dir).run("read-tree", base)
@@ -173,10 +163,11 @@ class Worktrees:
         return record
 
     def _git(self, folder: str, git_dir: str = "") -> SafeGit:
-        path = search_path(self._runtime.environ.get("PATH", os.defpath), (self._runtime.root, self._trees))
-        return SafeGit(folder, path, git_dir=git_dir)
+        return SafeGit(folder, self._runtime.surroundings, git_dir=git_dir)
 
     def _record_path(self, id: str) -> str:
+        if "/" in id or id.startswith("."):  # in a shared database, others write ids
+            raise _unusable(f"The id {id!r} of the agent is not the name of a folder.")
         return os.path.join(self._records, f"{id}.json")
 
     def _save(self, id: str, record: WorktreeRecord) -> None:
@@ -287,9 +278,7 @@ class Worktrees:
         other = self._runtime.in_session(id, self._runtime.settings, record.root)
         other.history().clear()
         other.close_folder()
-        for folder in (record.top, record.git_dir):
-            with suppress(FileNotFoundError):
-                shutil.rmtree(folder)
+        _remove(record.top, record.git_dir)
         with suppress(OSError):
             os.rmdir(os.path.join(self._runtime.state, "journal", digest(record.root)))
         with suppress(FileNotFoundError):
@@ -369,6 +358,14 @@ def _moved(change: FileChange, prefix: str) -> FileChange:
 def _joined(texts: list[str]) -> str:
     more = len(texts) - _NAMED_MAX
     return "; ".join(texts[:_NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _remove(top: str, git_dir: str) -> None:
+    """Remove a worktree and its metadata; a link that was put on the path in the repository is not followed."""
+    from hilt.sandbox.handles import remove_path
+
+    remove_path(os.path.join(os.path.realpath(os.path.dirname(top)), os.path.basename(top)))
+    remove_path(git_dir)
 
 
 def _unusable(message: str) -> ToolError:

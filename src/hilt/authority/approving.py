@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from hilt.authority.authority import LOOKS, PARTIAL, Authority
 from hilt.authority.consent import (
-    DIFF_CHARACTERS,
     SHOWN,
     PreviewWanted,
     Sight,
@@ -17,7 +16,7 @@ from hilt.authority.consent import (
 )
 from hilt.authority.targets import risk_of
 from hilt.authority.weighing import grant_folder, unenforced_rules
-from hilt.call import Call, Json
+from hilt.call import Call, Json, ShownChange
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -51,15 +50,15 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
         if not preview_id:
             preview = prepared.tool.run(ctx, {**prepared.args, "preview": True})
             preview_id = (preview.meta.get("preview") or {}).get("id", "")
-        args, diff = prepared.args, "The command ran, and would change no file."
+        args, change = prepared.args, ShownChange(diff="The command ran, and would change no file.")
         if preview_id:
             args = {**prepared.args, "apply": preview_id}
             # without the output of the command, which could look like a diff
-            diff = prepared.tool.run(ctx, {**args, "dry_run": True}).text
+            change = prepared.tool.run(ctx, {**args, "dry_run": True}).change or ShownChange()
         # the answer was for the preview, the next one is for its changes
         call = call._replace(approval=None)
         try:
-            return Approved(_approve(authority, prepared._replace(args=args), vote, ctx, call, diff), args)
+            return Approved(_approve(authority, prepared._replace(args=args), vote, ctx, call, change), args)
         except ToolError as error:
             if error.code == "approval_required" and preview_id:
                 error.details["apply"] = preview_id
@@ -68,9 +67,9 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
 
 
 def _approve(
-    authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call, diff: str | None = None
+    authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call, change: ShownChange | None = None
 ) -> str:
-    """Return who approved a call or, with `diff`, the changes of its preview; raise if nobody did."""
+    """Return who approved a call or, with `change`, what its preview would change; raise if nobody did."""
     risk = risk_of(prepared, authority.settings)
     subject = authority.subject(prepared, ctx.door, risk)
 
@@ -88,11 +87,13 @@ def _approve(
 
     sight, target = look(), describe_target()
     facts = dict(sight.facts)
-    if diff is None:
+    if change is None:
         facts["preview"] = _offers_preview(prepared, ctx, risk)
     else:
-        facts["diff"] = diff[:DIFF_CHARACTERS]
+        facts |= change._asdict()
     is_grantable = not any(voter in _NEVER_GRANTED for voter in (vote.voter, *vote.joined))
+    granted = (*vote.keeps, *(rules.narrowest(subject) if is_grantable else ()))
+    is_complete = sight.is_complete and (change is None or change.is_complete)
     asked = question(
         authority.place,
         prepared.tool.name,
@@ -103,7 +104,7 @@ def _approve(
             ("⚠ " if prepared.tool.traits.dangerous else "") + "; ".join(filter(None, (vote.reason, target))),
         ),
         ctx.session,
-        rules=(*vote.keeps, *(rules.narrowest(subject) if is_grantable else ())),
+        rules=granted if is_complete else (),  # nothing is always allowed that the user could not see
         folder=grant_folder(authority, prepared, ctx.door),
         client=ctx.client or "",
         **facts,

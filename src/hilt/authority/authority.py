@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from hilt.authority.rulebook import Rulebook, is_settled, status
@@ -21,6 +21,7 @@ from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.files.door import Door
 from hilt.lazy import Lazy
+from hilt.loaders import paths_of
 from hilt.pipeline import NO_HOOKS, Decision, HooksAround, Prepared
 from hilt.policy.decision import Vote
 
@@ -29,16 +30,18 @@ if TYPE_CHECKING:
     from hilt.authority.consent import Asker, Consent
     from hilt.authority.session_hooks import SessionHooks
     from hilt.commands.risk import Risk
+    from hilt.listing import ListedTool
     from hilt.policy.barriers import Bars
     from hilt.policy.hook_protocol import Hook
     from hilt.policy.hook_results import HookRun
     from hilt.policy.modes import Mode
     from hilt.policy.rules import RuleSet
-    from hilt.policy.subject import Subject
+    from hilt.policy.subject import Base, Subject
     from hilt.state.approvals import Approvals
     from hilt.state.roster import AgentRecord
     from hilt.state.session_values import SessionValues
     from hilt.state.trust import Trust
+    from hilt.surroundings import Surroundings
 
 REFRESH_SECONDS = 1.0
 IDLE_SECONDS = 24 * 3600  # after which a session has ended, and its values are removed
@@ -49,7 +52,7 @@ LOOKS = "looks "  # prefix of keys: the user has approved the actions of a tool 
 PANIC = "panic"  # the key for: the panic key was pressed
 PARTIAL = "partial_sandbox"  # the key for: the user accepted a partial sandbox
 
-HOOK_FILE = "hooks.yaml"
+HOOK_FILE = paths_of("hooks", "config")[0]
 HOOKS = "hooks"  # the key of the session's hooks
 
 _READING = Vote("allow", "default", "it only reads")
@@ -72,7 +75,7 @@ class Authority:
         place: RuntimePaths,
         settings: Settings,
         catalog: Catalog,
-        environ: Mapping[str, str],
+        surroundings: Surroundings,
         asker: Asker | None,
         was_used: Callable[[str, float], bool],
         agent_of: Callable[[str], AgentRecord | None],
@@ -82,7 +85,7 @@ class Authority:
         self.root = place.root  # where relative path rules start; see `in_folder`
         self.settings = settings
         self.catalog = catalog
-        self.environ = environ
+        self.surroundings = surroundings
         self._asker = asker
         self._was_used = was_used
         self._agent_of = agent_of
@@ -101,14 +104,13 @@ class Authority:
             place,
             settings["alwaysAllow"],
             self.names,
-            lambda path, digest: self.trust().is_trusted("rules", path, digest),
+            lambda file, digest: self.trust().is_trusted(file, digest),
             self.state_stamp,
         )
-        self._hook_files = (os.path.join(place.config, HOOK_FILE), os.path.join(place.root, ".hilt", HOOK_FILE))
+        self._hook_files = (os.path.join(place.config, HOOK_FILE), os.path.join(place.root, paths_of("hooks")[0]))
         self._has_hook_files = False
         self._sessions: dict[str, SessionState] = {}
         self._bars: tuple[object, Bars | None] | None = None
-        self._moved: tuple[tuple[RuleSet, ...], tuple[RuleSet, ...]] | None = None  # rules, and those for a copy
         # False when the settings can restrict even a plain read
         self._is_plain = (
             settings["mode"] == "normal"
@@ -125,7 +127,7 @@ class Authority:
         from copy import copy
 
         other = copy(self)
-        other.root, other._bars, other._moved = root, None, None
+        other.root, other._bars = root, None
         return other
 
     def close(self) -> None:
@@ -146,7 +148,7 @@ class Authority:
     def _open_trust(self) -> Trust:
         from hilt.state.trust import Trust, trusts_all
 
-        return Trust(self.place.state, everything=trusts_all(self.environ))
+        return Trust(self.place.state, everything=trusts_all(self.surroundings.given))
 
     def _open_values(self) -> SessionValues:
         from hilt.state.session_values import SessionValues
@@ -226,14 +228,7 @@ class Authority:
     def rulesets(self) -> tuple[RuleSet, ...]:
         """Return the active rules, from the personal file down to the project's."""
         self._refresh()
-        rulesets = self.rulebook.rulesets
-        if self.root == self.place.root or not rulesets:
-            return rulesets
-        if self._moved is None or self._moved[0] is not rulesets:
-            from hilt.policy.barriers import with_copy
-
-            self._moved = rulesets, with_copy(rulesets, self.place.root, self.root)
-        return self._moved[1]
+        return self.rulebook.rulesets
 
     def notes(self) -> list[str]:
         """Return messages about invalid and untrusted rules."""
@@ -248,11 +243,12 @@ class Authority:
         from hilt.policy import barriers
 
         roots = tuple(root.real for root in door.roots if root.writable)
-        links = barriers.find_links(rulesets, self.root, lambda path: followed(path)[0])
+        base = self._base()
+        links = barriers.find_links(rulesets, base, lambda path: followed(path)[0])
         key = (rulesets, roots, links)
         with self._lock:
             if self._bars is None or self._bars[0] != key:
-                self._bars = key, barriers.make_bars(rulesets, self.root, roots, links)
+                self._bars = key, barriers.make_bars(rulesets, base, roots, links)
             return self._bars[1]
 
     def _refresh(self) -> None:
@@ -300,9 +296,40 @@ class Authority:
 
         return hidden(self, tool, session)
 
+    def listed_tools(
+        self,
+        session: str,
+        *,
+        only: Collection[str] = (),
+        search: bool = False,
+        lean: bool = False,
+        client_asks: bool = True,
+    ) -> list[ListedTool]:
+        """Return the tools listed for a session; see `listing.listed`. `client_asks`: the client can ask a user."""
+        from hilt.authority.visibility import lacks_display, lacks_person
+        from hilt.listing import listed
+
+        return listed(
+            self.catalog,
+            self.settings["dialect"],
+            lambda tool: (
+                self.hidden(tool, session)
+                or lacks_person(self, tool, client_asks=client_asks)
+                or lacks_display(self, tool)
+            ),
+            only=only,
+            search=search,
+            lean=lean,
+        )
+
     def subject(self, prepared: Prepared, door: Door, risk: Risk | None) -> Subject:
         """Return a call as rules see it."""
-        return subject_of(prepared, self.names_of(prepared.tool), door, self.root, risk)
+        return subject_of(prepared, self.names_of(prepared.tool), door, self._base(), risk)
+
+    def _base(self) -> Base:
+        from hilt.policy.subject import Base
+
+        return Base(self.place.root, self.root if self.root != self.place.root else "")
 
     def names_of(self, tool: Tool) -> frozenset[str]:
         """Return all names by which rules apply to a tool."""
@@ -319,7 +346,7 @@ class Authority:
         self._refresh()
         return (
             self.rulebook.has_project_files
-            or status(os.path.join(self.place.root, ".hilt", HOOK_FILE)) is not None
+            or status(self._hook_files[1]) is not None
             or any(self.stored_values(above).get(HOOKS) is not None for above in self.lineage(session))
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hilt.authority.targets import has_dry_run
-from hilt.call import Call, Json, Output
+from hilt.call import Call, Json, ShownChange, ShownFile
 from hilt.config import RuntimePaths, Settings
 from hilt.context import Context
 from hilt.errors import ToolError
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
     from hilt.commands.risk import Risk
     from hilt.state.approvals import Approval, ApprovalRequest, Approvals, UserAnswer
 
-DIFF_CHARACTERS = 50_000  # of the diff shown to the user
-
-
 Asker = Callable[["ApprovalRequest"], "UserAnswer"]  # asks the user at this process
 
 
 class Sight(NamedTuple):
-    """What the user sees besides the arguments of a call, and the hashes that the answer is bound to."""
+    """What the user sees besides the arguments of a call, and the hashes that the answer is bound to.
+
+    `is_complete` is false if the user cannot see all of a change; then they can approve it only once.
+    """
 
     facts: Mapping[str, Any] = {}
     files: Mapping[str, bytes | None] = {}
+    is_complete: bool = True
 
 
 NOTHING = Sight()
@@ -219,15 +220,18 @@ def _look_at_change(prepared: Prepared, ctx: Context) -> Sight:
     targets = [touch.target for touch in prepared.touches if touch.effect == "write"]
     files = {path: _hash(path, ctx) for path in targets}
     if not has_dry_run(prepared.tool):
-        return Sight({"kind": "edit"}, files)
+        unknown = ShownFile(".", "files in it changed", missing="which ones is known only when the call runs")
+        change = ShownChange((unknown,) if "." in targets else ())
+        return Sight({"kind": "edit", **change._asdict()}, files, change.is_complete)
     try:
         preview = prepared.tool.run(ctx, {**prepared.args, "dry_run": True})
     except ToolError as error:
-        preview = Output(f"[no preview: {error.message}]")
+        return Sight({"kind": "edit", "diff": f"[no preview: {error.message}]"}, files, is_complete=False)
     # for a folder: the files in the diff, and the diff itself, because more files may be added to the folder
     files |= {path: _hash(path, ctx) for path in _diffed_files(preview.view)}
     files[""] = sha256(preview.text.encode("utf-8", "surrogatepass"))
-    return Sight({"kind": "edit", "diff": preview.text[:DIFF_CHARACTERS]}, files)
+    change = preview.change or ShownChange(diff=preview.text)
+    return Sight({"kind": "edit", **change._asdict()}, files, change.is_complete)
 
 
 def _diffed_files(view: Mapping[str, Any] | None) -> list[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import stat
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from hilt import variables
+from hilt import loaders
 from hilt.authority.authority import HOOK_FILE
 from hilt.call import Json, Output, Touch
 from hilt.errors import ToolError
+from hilt.loaders import ProjectFile
 from hilt.policy import hook_protocol as rules
 from hilt.policy.decision import Vote, decide
 from hilt.policy.hook_protocol import FAILURE, POST, PRE, BadAnswer, Hook, HookAnswer, HookProblem, HookSet
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from hilt.policy.subject import Subject
     from hilt.processes.children import Processes
     from hilt.sandbox.process import Finished
+    from hilt.surroundings import Surroundings
 
 SCRIPTS = "hooks"  # folder next to a project's hook file, with scripts that are trusted together with it
-FILE_BYTES = 1 << 20
 SCRIPTS_MAX = 1000
 OUTPUT_BYTES = 1 << 20
 
@@ -35,7 +36,9 @@ DEPTH = "HILT_HOOK_DEPTH"
 MAX_DEPTH = 3  # a hook may call tools, which have hooks
 
 _HELP = 'See action "help".'
+_NOT_FOUND = re.compile(rb"(\S+): (?:command )?not found")
 
+Trusts = Callable[[ProjectFile, bytes], bool]  # whether the user trusts a file with this content
 Run = Callable[[Hook, bytes], "Finished"]
 Change = Callable[[Callable[[Json], Json]], Json]  # atomically replaces the value that a session stores under HOOKS
 
@@ -353,17 +356,13 @@ def _joined(*texts: str) -> str:
 # --- where hooks come from ----------------------------------------------------------------------------------------
 
 
-class _Unreadable(Exception):
-    """A file cannot be read; the message says why."""
-
-
 def load(
     *,
     config: str,
     root: str,
     session: Json,
     names: Callable[[], Names],
-    trusted: Callable[[str, bytes], bool],
+    trusted: Trusts,
     home: str = "",
 ) -> list[HookSet]:
     """Load the hooks of the user, the project and the session; `session` is the value stored under HOOKS.
@@ -375,9 +374,7 @@ def load(
     return sets if session is None else [*sets, of_session(session, names, home)]
 
 
-def of_files(
-    *, config: str, root: str, names: Callable[[], Names], trusted: Callable[[str, bytes], bool], home: str = ""
-) -> list[HookSet]:
+def of_files(*, config: str, root: str, names: Callable[[], Names], trusted: Trusts, home: str = "") -> list[HookSet]:
     """Load the hooks of the user and the project."""
     sets = [_personal(config, names, home), _project(root, names, trusted, home)]
     return [hook_set for hook_set in sets if hook_set is not None]
@@ -388,24 +385,23 @@ def of_session(value: Json, names: Callable[[], Names], home: str = "") -> HookS
     return rules.collect(value, "session", names, home=home)
 
 
-def files(*, config: str, root: str) -> list[str]:
+def files(*, config: str, root: str) -> list[ProjectFile]:
     """Return the files that hooks come from, the user's first, which may not exist."""
-    return [os.path.join(config, HOOK_FILE), *project_files(root)]
+    return [ProjectFile("hooks", config, HOOK_FILE), *project_files(root)]
 
 
-def project_files(root: str) -> list[str]:
+def project_files(root: str) -> list[ProjectFile]:
     """Return the files to trust for a project's hooks: its hook file, and the scripts next to it."""
-    folder = os.path.join(root, ".hilt")
-    hook_file, scripts = os.path.join(folder, HOOK_FILE), os.path.join(folder, SCRIPTS)
-    if not os.path.lexists(hook_file):
+    hook_file, scripts = (ProjectFile("hooks", root, path) for path in loaders.paths_of("hooks"))
+    if not os.path.lexists(hook_file.full):
         return []
-    if os.path.islink(scripts):
+    if os.path.islink(scripts.full):
         return [hook_file, scripts]
     script_files = []
-    for inner, folders, files in os.walk(scripts):
+    for inner, folders, files in os.walk(scripts.full):
         paths = [os.path.join(inner, name) for name in (*files, *folders)]
         script_files += [path for path in paths if os.path.islink(path) or not os.path.isdir(path)]
-    return [hook_file, *sorted(script_files)]
+    return [hook_file, *(ProjectFile("hooks", root, os.path.relpath(path, root)) for path in sorted(script_files))]
 
 
 def _personal(config: str, names: Callable[[], Names], home: str) -> HookSet | None:
@@ -413,12 +409,12 @@ def _personal(config: str, names: Callable[[], Names], home: str) -> HookSet | N
     if not os.path.lexists(path):
         return None
     try:
-        return _parse(path, _contents(path), "personal", names, home)
-    except _Unreadable as error:
-        return rules.broken("personal", path, str(error))
+        return _parse(path, loaders.read(path, follow=True), "personal", names, home)
+    except (OSError, ValueError) as error:
+        return rules.broken("personal", path, _unreadable(path, error))
 
 
-def _project(root: str, names: Callable[[], Names], trusted: Callable[[str, bytes], bool], home: str) -> HookSet | None:
+def _project(root: str, names: Callable[[], Names], trusted: Trusts, home: str) -> HookSet | None:
     files = project_files(root)
     if not files:
         return None
@@ -426,14 +422,14 @@ def _project(root: str, names: Callable[[], Names], trusted: Callable[[str, byte
         note = f"The project's hooks do not run: {SCRIPTS} has more than {SCRIPTS_MAX} files."
         return HookSet("project", notes=(note,))
     contents: list[bytes] = []
-    for path in files:
+    for file in files:
         try:
-            contents.append(_contents(path, follow=False))
-        except _Unreadable as error:
-            return HookSet("project", notes=(f"The project's hooks do not run: {error}.",))
-        if not trusted(path, contents[-1]):
-            return HookSet("project", notes=(f"The project's hooks do not run: {path} is not trusted.",))
-    return _parse(files[0], contents[0], "project", names, home)
+            contents.append(file.read())
+        except (OSError, ValueError) as error:
+            return HookSet("project", notes=(f"The project's hooks do not run: {_unreadable(file.full, error)}.",))
+        if not trusted(file, contents[-1]):
+            return HookSet("project", notes=(f"The project's hooks do not run: {file.full} is not trusted.",))
+    return _parse(files[0].full, contents[0], "project", names, home)
 
 
 def _parse(path: str, data: bytes, source: rules.Source, names: Callable[[], Names], home: str) -> HookSet:
@@ -444,38 +440,35 @@ def _parse(path: str, data: bytes, source: rules.Source, names: Callable[[], Nam
     return rules.parse(text, path, source, names, home=home)
 
 
-def _contents(path: str, *, follow: bool = True) -> bytes:
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    try:
-        with open(os.open(path, flags), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise _Unreadable(f"{path} is not a regular file")
-            if status.st_size > FILE_BYTES:
-                raise _Unreadable(f"{path} is larger than {FILE_BYTES >> 20} MiB")
-            return file.read(FILE_BYTES)
-    except OSError as error:
-        raise _Unreadable(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from None
+def _unreadable(path: str, error: OSError | ValueError) -> str:
+    reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+    return f"{path} cannot be read: {reason}"
 
 
 # --- running hooks ------------------------------------------------------------------------------------------------
 
 
-def runner(processes: Callable[[], Processes], fence: Fence, environ: Mapping[str, str], root: str) -> Run:
+def runner(processes: Callable[[], Processes], fence: Fence, surroundings: Surroundings, root: str) -> Run:
     """Return a function that runs hooks in the workspace: a session's in the sandbox, others with the user's rights."""
-    depth = _depth(environ)
+    depth = _depth(surroundings.given)
 
     def run(hook: Hook, data: bytes) -> Finished:
         if depth >= MAX_DEPTH:
             raise ToolError(
                 "hook_blocked", f"Hooks that call tools with hooks are nested deeper than {MAX_DEPTH} levels."
             )
-        argv = ["bash", "-c", hook.command]
         if hook.source == "session":
+            argv = ["bash", "-c", hook.command]
             with processes().folder(".") as folder:
                 return processes().run(argv, cwd=folder, seconds=hook.timeout, stdin=data, keep_bytes=OUTPUT_BYTES)
-        env = {**variables.neutral(environ), DEPTH: str(depth + 1)}
-        return _run_unsandboxed(argv, data, hook.timeout, fence, env, root)
+        argv = [surroundings.program("bash"), "-c", hook.command]
+        env = {**surroundings.environment(), DEPTH: str(depth + 1)}
+        finished = _run_unsandboxed(argv, data, hook.timeout, fence, env, root)
+        missing = _NOT_FOUND.search(finished.stderr.head) if finished.exit_code == 127 else None
+        name = os.fsdecode(missing[1]) if missing else ""
+        if name and (advice := surroundings.advice(name)):
+            raise ToolError("runtime_missing", f"{name} is not found.{advice} Install it outside the workspace.")
+        return finished
 
     return run
 

@@ -14,7 +14,7 @@ from hilt.policy.decision import Vote
 
 
 def vote_on_paths(prepared: Prepared, ctx: Context) -> Decision | None:
-    """Vote on the workspace boundary, sensitive names and write protection; ask in every mode about start files."""
+    """Vote on the workspace boundary, sensitive names and write protection; ask about what runs by itself."""
     start_files: dict[str, None] = {}
     for touch in prepared.touches if prepared.tool.writes is None else _all_touches(prepared, ctx):
         if touch.effect == "write":

@@ -6,10 +6,12 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from hilt import loaders
 from hilt.config import RuntimePaths
 from hilt.formats.digests import sha256
+from hilt.loaders import ProjectFile
 from hilt.places import command
 
 TYPE_CHECKING = False
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
     from hilt.policy.rules import RuleSet
     from hilt.policy.subject import Subject
 
-RULES = "permissions.yaml"
-FILE_BYTES = 1 << 20
+(RULES,) = loaders.paths_of("rules", "config")
 
 
 class Rulebook:
@@ -30,7 +31,7 @@ class Rulebook:
         place: RuntimePaths,
         always: Sequence[str],
         names: Callable[[], Names],
-        is_trusted: Callable[[str, bytes], bool],
+        is_trusted: Callable[[ProjectFile, bytes], bool],
         trust_stamp: Callable[[], object],
     ) -> None:
         """`always` are the rules of the setting alwaysAllow; the result of `trust_stamp` changes with trust."""
@@ -40,40 +41,39 @@ class Rulebook:
         self._is_trusted = is_trusted
         self._trust_stamp = trust_stamp
         self._stamps: tuple[object, ...] | None = None
-        self._present: list[tuple[str, tuple[int, ...]]] = []
-        self._nearest = [os.path.join(place.config, RULES), *_rule_files(place.root)]
+        self._present: list[tuple[ProjectFile, tuple[int, ...]]] = []
+        self._personal = ProjectFile("rules", place.config, RULES)
+        self._nearest = [self._personal, *_rule_files(place.root)]
         self.rulesets: tuple[RuleSet, ...] = ()
         self.has_files = False
         self.has_project_files = False
 
-    def files(self) -> list[str]:
-        """Return the possible paths of rule files, the personal one first."""
-        paths = [os.path.join(self._place.config, RULES)]
-        for folder in upward(self._place.root, self._place.home):
-            paths += _rule_files(folder)
-        return paths
+    def files(self) -> list[ProjectFile]:
+        """Return the possible rule files, the personal one first."""
+        folders = upward(self._place.root, self._place.home)
+        return [self._personal, *(file for folder in folders for file in _rule_files(folder))]
 
     def may_have_changed(self) -> bool:
         """Whether files differ from those of the last refresh; new ones count in the nearest folders only."""
         if self._stamps is None:
             return True
         present = self._present
-        if any(status(path, follow=path == self._nearest[0]) != stamp for path, stamp in present):
+        if any(status(file.full, follow=file is self._personal) != stamp for file, stamp in present):
             return True
-        known_paths = [path for path, _ in present]
-        return any(os.access(path, os.F_OK) and path not in known_paths for path in self._nearest)
+        known_files = [file for file, _ in present]
+        return any(os.access(file.full, os.F_OK) and file not in known_files for file in self._nearest)
 
     def refresh(self) -> None:
         """Reload the files if they or trust in them have changed."""
         personal, *others = self.files()
-        candidates = [(personal, status(personal, follow=True)), *((path, status(path)) for path in others)]
-        present = [(path, stamp) for path, stamp in candidates if stamp is not None]
-        needs_trust = any(path != personal for path, _ in present)
+        candidates = [(personal, status(personal.full, follow=True)), *((file, status(file.full)) for file in others)]
+        present = [(file, stamp) for file, stamp in candidates if stamp is not None]
+        needs_trust = any(file is not personal for file, _ in present)
         self._present = present
         stamps = (tuple(present), self._trust_stamp() if needs_trust else None)
         if stamps == self._stamps:
             return
-        self.rulesets = tuple(self._read_all([path for path, _ in present]))
+        self.rulesets = tuple(self._read_all([file for file, _ in present]))
         self.has_files, self.has_project_files = bool(present), needs_trust
         self._stamps = stamps if all(is_settled(stamp) for _, stamp in present) else None
 
@@ -97,27 +97,27 @@ class Rulebook:
             return None
         return f"{ruling.rule.cited} would allow it, but the file is not trusted ({command('trust')})"
 
-    def _read_all(self, paths: Iterable[str]) -> Iterator[RuleSet]:
+    def _read_all(self, files: Sequence[ProjectFile]) -> Iterator[RuleSet]:
         if self._always:
             from hilt.policy import rules
 
             yield rules.listed("allow", self._always, "alwaysAllow", self._names(), home=self._place.home)
-        for path in paths:
-            yield self._read(path)
+        for file in files:
+            yield self._read(file)
 
-    def _read(self, path: str) -> RuleSet:
+    def _read(self, file: ProjectFile) -> RuleSet:
         from hilt.policy import rules
 
-        personal = path == os.path.join(self._place.config, RULES)
-        label = RULES if personal else os.path.relpath(path, self._place.root)
-        place = path if personal else label
+        personal = file is self._personal
+        label = RULES if personal else os.path.relpath(file.full, self._place.root)
+        place = file.full if personal else label
         try:
-            data = contents(path, follow=personal)
+            data = loaders.read(file.full, follow=personal)
             text = data.decode("utf-8-sig")
         except (OSError, ValueError) as error:
             reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
             return rules.broken(label, f"{place}, line 1: the file cannot be read: {reason}.", trusted=personal)
-        trusted = personal or self._is_trusted(path, sha256(data))
+        trusted = personal or self._is_trusted(file, sha256(data))
         return rules.parse(text, label, self._names(), trusted=trusted, home=self._place.home, path=place)
 
 
@@ -142,8 +142,8 @@ def upward(root: str, home: str) -> Iterator[str]:
         folder = parent
 
 
-def _rule_files(folder: str) -> list[str]:
-    return [os.path.join(folder, name, RULES) for name in (".hilt", ".jcli")]
+def _rule_files(folder: str) -> list[ProjectFile]:
+    return [ProjectFile("rules", folder, path) for path in loaders.paths_of("rules")]
 
 
 def status(path: str, *, follow: bool = False) -> tuple[int, ...] | None:
@@ -175,13 +175,3 @@ def is_settled(stamp: tuple[int, ...] | None) -> bool:
     from hilt.formats import times
 
     return times.is_settled(stamp[0], time.time_ns())
-
-
-def contents(path: str, *, follow: bool) -> bytes:
-    """Return the bytes of a regular file of limited size."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    with open(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_BYTES:
-            raise ValueError(f"it is not a regular file of at most {FILE_BYTES} bytes")
-        return file.read(FILE_BYTES)

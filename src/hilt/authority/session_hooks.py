@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
@@ -46,7 +45,7 @@ class SessionHooks:
             own = values.get(place.id, above, HOOKS)
             if own is not None:
                 sets.append(hooks.of_session(own, authority.names, place.home))
-        run = hooks.runner(lambda: ctx.processes, ctx.fence, authority.environ, place.root)
+        run = hooks.runner(lambda: ctx.processes, ctx.fence, authority.surroundings, place.root)
 
         def run_permitted(hook: Hook, data: bytes) -> Finished:
             if hook.source == "session":
@@ -67,7 +66,7 @@ class SessionHooks:
         """Return the hooks from files, reloaded when a file or trust changes."""
         authority, place = self._authority, self._authority.place
         files = hooks.files(config=place.config, root=place.root)
-        file_stamps = tuple(status(path, follow=place.config == os.path.dirname(path)) for path in files)
+        file_stamps = tuple(status(file.full, follow=file.root == place.config) for file in files)
         stamps = (authority.state_stamp(), *zip(files, file_stamps, strict=True))
         with self._lock:
             if self._read is not None and self._read[0] == stamps:
@@ -76,7 +75,7 @@ class SessionHooks:
                 config=place.config,
                 root=place.root,
                 names=authority.names,
-                trusted=lambda path, data: authority.trust().is_trusted("hooks", path, sha256(data)),
+                trusted=lambda file, data: authority.trust().is_trusted(file, sha256(data)),
                 home=place.home,
             )
             self._read = (stamps, sets) if all(map(is_settled, file_stamps)) else None

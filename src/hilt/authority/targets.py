@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.commands.risk import Risk
     from hilt.policy.rule_forms import Names
-    from hilt.policy.subject import Subject, Touched
+    from hilt.policy.subject import Base, Subject, Touched
 
 # programs that change the working directory or start something in another one
 _MOVERS = frozenset(
@@ -31,10 +31,11 @@ _MOVERS = frozenset(
 )
 
 
-def subject_of(prepared: Prepared, names: frozenset[str], door: Door, root: str, risk: Risk | None) -> Subject:
+def subject_of(prepared: Prepared, names: frozenset[str], door: Door, base: Base, risk: Risk | None) -> Subject:
     """Return the call as rules match it, with its paths resolved."""
     from hilt.policy.subject import Subject, Touched
 
+    root = base.copy or base.root
     touches: list[Touched] = []
     for touch in prepared.touches:
         if touch.effect in ("read", "write"):
@@ -44,6 +45,9 @@ def subject_of(prepared: Prepared, names: frozenset[str], door: Door, root: str,
     command = next((touch.target for touch in prepared.touches if touch.effect == "execute"), "")
     if risk is not None:
         touches += _redirections(prepared, risk, door, root)
+    ways = list(_ways(prepared, touches, door, root, command))
+    originals = ((way, base.original(way.target)) for way in (*touches, *ways))
+    ways += [way._replace(target=original) for way, original in originals if original is not None]
     return Subject(
         tool=prepared.tool.name,
         names=names,
@@ -53,7 +57,7 @@ def subject_of(prepared: Prepared, names: frozenset[str], door: Door, root: str,
         parts=() if risk is None else risk.parts,
         texts=() if touches or command else _texts(prepared.args),
         actions=_actions(prepared),
-        ways=tuple(_ways(prepared, touches, door, root, command)),
+        ways=tuple(ways),
     )
 
 

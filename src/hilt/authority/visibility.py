@@ -1,122 +1,15 @@
-"""Which tools a session has, and how they are listed for a model in the active dialect.
-
-Every surface takes its list from here, and so does tool search.
-"""
+"""Which tools a session has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
 
-from hilt import schema as schemas
-from hilt.catalog import Catalog, DialectEntry, dialect
 from hilt.declaration import Tool
 from hilt.errors import ToolError
-from hilt.schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.authority import Authority
-
-NAMES_CHARACTERS = 1000  # of the tool names in the description of tool search
-
-
-class ListedTool(NamedTuple):
-    """A tool as the model sees it, and the tool behind it."""
-
-    name: str
-    title: str
-    description: str
-    schema: Schema
-    output: Schema | None
-    effects: frozenset[str]
-    tool: Tool
-
-
-def listed_tools(
-    authority: Authority,
-    *,
-    session: str,
-    only: Collection[str] = (),
-    search: bool = False,
-    lean: bool = False,
-    client_asks: bool = True,
-) -> list[ListedTool]:
-    """Return the tools listed for a session, always in the same order; `lean` omits the descriptions of parameters.
-
-    `only` restricts the list to these tools, by any of their names. With `search`, only the two tools that find and
-    call the others are listed. `client_asks` is whether the client can ask a user.
-    """
-    return visible(
-        authority.catalog,
-        authority.settings["dialect"],
-        lambda tool: (
-            authority.hidden(tool, session)
-            or lacks_person(authority, tool, client_asks=client_asks)
-            or lacks_display(authority, tool)
-        ),
-        only=only,
-        search=search,
-        lean=lean,
-    )
-
-
-def visible(
-    catalog: Catalog,
-    chosen: str | None,
-    hidden: Callable[[Tool], str | None],
-    *,
-    only: Collection[str] = (),
-    search: bool = False,
-    lean: bool = False,
-) -> list[ListedTool]:
-    """Like `listed_tools`, from its parts: `hidden` returns why a tool is hidden."""
-    requested = {catalog.find(name, chosen).tool.name for name in only}  # raises for an unknown name
-    present = {tool.name: tool for tool in catalog.tools() if not hidden(tool)}
-    tools = {
-        name: tool for name, tool in present.items() if not tool.traits.finds_tools and (not only or name in requested)
-    }
-    if chosen is None or chosen == "jinn":
-        listed = [_shown(tool, None, lean=lean) for tool in tools.values()]
-    else:
-        entries = [entry for entry in dialect(chosen).values() if entry.tool in tools]
-        listed = [_shown(tools[entry.tool], entry, lean=lean) for entry in entries]
-    if not search:
-        return listed
-    finders = [_shown(tool, None, lean=lean) for tool in present.values() if tool.traits.finds_tools]
-    return [finder if finder.tool.traits.forwards else _with_names(finder, listed) for finder in finders]
-
-
-def _with_names(finder: ListedTool, tools: Sequence[ListedTool]) -> ListedTool:
-    """Return the search tool with the names of the other tools in its description, as many as fit."""
-    room, names = NAMES_CHARACTERS, list[str]()
-    for tool in tools:
-        room -= len(tool.name) + 2
-        if room < 0:
-            names.append(f"and {len(tools) - len(names)} more")
-            break
-        names.append(tool.name)
-    if not names:
-        return finder
-    return finder._replace(description=f"{finder.description}\n\nAvailable tools: {', '.join(names)}.")
-
-
-def _shown(tool: Tool, entry: DialectEntry | None, *, lean: bool) -> ListedTool:
-    named = tool if entry is None else entry
-    schema = tool.parameters if entry is None else schemas.public(entry.schema)
-    output = schemas.structured_schema(tool.output) if entry is None else None  # a dialect has its own result shapes
-    if lean:
-        schema, output = schemas.lean(schema), output and schemas.lean(output)
-    return ListedTool(named.name, tool.title, named.description, schema, output, tool.effects, tool)
-
-
-def definition(entry: ListedTool) -> dict[str, Any]:
-    """Return the definition of a tool for a model; the output schema is for programs only."""
-    return {"name": entry.name, "description": entry.description, "inputSchema": entry.schema}
-
-
-# --- what is hidden -------------------------------------------------------------------------------------------------
 
 
 def hidden(authority: Authority, tool: Tool, session: str) -> str | None:
@@ -156,7 +49,11 @@ def lacks_display(authority: Authority, tool: Tool) -> str | None:
         return None
     from hilt.desktop.displays import is_offered
 
-    return None if is_offered(authority.environ, authority.settings["desktop.display"]) else "there is no display"
+    return (
+        None
+        if is_offered(authority.surroundings.given, authority.settings["desktop.display"])
+        else "there is no display"
+    )
 
 
 def _only(authority: Authority) -> set[str]:

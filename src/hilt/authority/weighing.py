@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 def weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     """Return the decision of rules, mode, defaults and grants on a call."""
     decision = _weigh(authority, prepared, ctx)
-    vote = _vote_on_sandbox(authority, prepared, ctx) if decision.vote.verdict == "allow" else None
+    if decision.vote.verdict != "allow":
+        return decision
+    vote = _vote_on_sandbox(authority, prepared, ctx) or _vote_on_copies(authority, prepared, ctx)
     return decision if vote is None else Decision(vote, (*decision.votes, vote))
 
 
@@ -147,6 +149,24 @@ def _vote_on_sandbox(authority: Authority, prepared: Prepared, ctx: Context) -> 
     if ctx.processes.sandbox.kind != "landlock":
         return None
     return modes.unattended(mode, _partial(authority, ctx, mode))
+
+
+def _vote_on_copies(authority: Authority, prepared: Prepared, ctx: Context) -> Vote | None:
+    """Ask about a command that may print git's copies of files that rules keep from being read."""
+    watches = None if ctx.door.barrier is None else ctx.door.barrier.sandbox
+    if watches is None or not watches[0].rules:
+        return None
+    risk = risk_of(prepared, authority.settings)
+    if risk is None:
+        return None
+    from hilt.authority.git_copies import printed_copy
+
+    cwd = touched("read", str(prepared.args.get("cwd") or "."), ctx.door, authority.root).target
+    path = printed_copy(risk, watches[0], ctx.door, cwd)
+    if path is None:
+        return None
+    reason = f"it may print git's copy of {path}, which a rule keeps from being read"
+    return modes.unattended(authority.mode(ctx.session), Vote("ask", "rules", reason))
 
 
 def _partial(authority: Authority, ctx: Context, mode: Mode) -> Vote:

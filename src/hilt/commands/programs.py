@@ -609,35 +609,6 @@ LOSSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "badblocks": ("wn", (), "bcdeiopt"),
 }
 
-# Variables whose value is a command that programs run.
-RUNS_VALUE = frozenset(
-    (
-        *("PAGER", "GIT_PAGER", "MANPAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_SSH_COMMAND"),
-        *("GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS", "BROWSER"),
-        *("LESSOPEN", "LESSCLOSE", "RSYNC_RSH", "CVS_RSH", "FCEDIT", "SHELL", "MAILCHECK", "SYSTEMD_PAGER"),
-        *(
-            "RSYNC_CONNECT_PROG",
-            "SVN_SSH",
-            "SVN_EDITOR",
-            "HGPAGER",
-            "HGEDITOR",
-            "HGMERGE",
-            "SUDO_EDITOR",
-            "CONFIG_SHELL",
-        ),
-        *(
-            "SYSTEMD_EDITOR",
-            "KUBE_EDITOR",
-            "KUBECTL_EXTERNAL_DIFF",
-            "PSQL_EDITOR",
-            "PSQL_PAGER",
-            "BAT_PAGER",
-            "AWS_PAGER",
-        ),
-        *("DELTA_PAGER", "GH_PAGER", "GH_EDITOR", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CCACHE_PREFIX"),
-        *("FZF_DEFAULT_COMMAND", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_script_shell", "MAKE_SHELL"),
-    )
-)
 # Variables that hold the options of a program, with that program.
 OPTIONS_OF = {
     "TAR_OPTIONS": "tar",
@@ -646,6 +617,8 @@ OPTIONS_OF = {
     "MAKEFLAGS": "make",
     "GNUMAKEFLAGS": "make",
     "ZIPOPT": "zip",
+    "ZIP": "zip",
+    "UNZIP": "unzip",
     "FZF_DEFAULT_OPTS": "fzf",
 }
 # Variables that change which programs or files others find.
@@ -654,22 +627,9 @@ CHANGES_LOOKUP = frozenset(
     (
         *OPTIONS_OF,
         *variables.OPTIONS,
-        *(
-            "PATH",
-            "SHELLOPTS",
-            "BASHOPTS",
-            "CDPATH",
-            "EXECIGNORE",
-            "GLOBIGNORE",
-            "PERL5LIB",
-            "PERLLIB",
-            "RUBYLIB",
-            "NODE_PATH",
-            "LOCPATH",
-            "NLSPATH",
-            "TERMINFO",
-        ),
-        *("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_DIRS", "HOSTALIASES", "GREP_OPTIONS", "FPATH"),
+        *variables.FOLDERS,
+        *("SHELLOPTS", "BASHOPTS", "EXECIGNORE", "GLOBIGNORE", "LOCPATH", "NLSPATH", "TERMINFO"),
+        *("HOME", "XDG_CONFIG_HOME", "HOSTALIASES", "GREP_OPTIONS"),
         *("KUBECONFIG", "DOCKER_HOST", "INPUTRC", "MALLOC_CONF"),
     )
 )

@@ -177,19 +177,20 @@ class _Rating:
         if variables.loads_code(name, value):
             return self.start_unseen(place, f"{name}= makes programs run other code")
         if name in programs.OPTIONS_OF:
-            code = None if value is None else f"{programs.OPTIONS_OF[name]} {value}"
+            is_computed = value is None or any(sign in value for sign in _EVALUATED)
+            code = None if is_computed else f"{programs.OPTIONS_OF[name]} {value}"
             self.start_text(code, place, f"{name}=")
         if name.startswith(("PS4", "PS0")):
             if value is None or any(sign in value for sign in _EVALUATED):
                 return self.start_unseen(place, f"{name}= is run by the shell")
             return Rated("safe", "a prompt")
-        if name in programs.RUNS_VALUE:
+        if variables.runs_value(name):
             if value is None:
                 return self.start_unseen(place, f"{name}= can make programs run other code")
             command = value.lstrip("|-") if name.startswith("LESS") else value
             return worse(
                 Rated("caution", f"{name}= names a program to run"),
-                self.start_text(command, place, f"{name}=") if command else Rated("safe", ""),
+                starters.rate_helper(self, command, place, f"{name}=") if command else Rated("safe", ""),
             )
         if name in programs.CHANGES_LOOKUP or name.startswith(programs.CHANGES_LOOKUP_STARTS):
             return Rated("caution", f"{name}= changes what programs do")

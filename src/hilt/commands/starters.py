@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from hilt import places
+from hilt import places, variables
 from hilt.commands import programs
 from hilt.commands.awk_sed import SedScripts, awk_starts, awk_writes, sed_starts, sed_writes
 from hilt.commands.quoting import ShellWord
@@ -14,8 +15,14 @@ from hilt.commands.syntax import Assignment
 _SOURCES = (":::", "::::", ":::+", "::::+")
 _MODULES = frozenset(("hilt", "pip", "pip3", "uv", "pipx", "poetry", "pdm", "conda"))
 _FED_MODULES = frozenset(("code", "asyncio", "pdb"))
-_TAR_COMMANDS = (
-    *("to-command", "use-compress-program", "rsh-command", "rmt-command", "info-script", "new-volume-script"),
+# options of tar that name a program, and those that name one of its usual helpers
+_TAR_COMMANDS = ("to-command", "info-script", "new-volume-script")
+_TAR_HELPERS = ("use-compress-program", "rsh-command", "rmt-command")
+# Programs that options and variables usually name: pagers, editors, remote shells, compressors, caches of compilers.
+_HELPER = re.compile(
+    r"(?:cat|less|more|most|bat|delta|col|true|false|:|ssh|rsh|rmt|vim?|nvim|nano|emacs|emacsclient|ed|code|firefox"
+    r"|gzip|pigz|bzip2|pbzip2|lbzip2|xz|pxz|pixz|lzma|lzip|plzip|lzop|lz4|zstd|zstdmt|pzstd|brotli|compress"
+    r"|rustc|rustdoc|ccache|sccache)\Z"
 )
 _CODE_VALUES = ("data:", "http://", "https://", "auto_prepend_file", "auto_append_file", "allow_url_include")
 _TAR_VALUES = "bCfgHKLNTVX"
@@ -27,6 +34,24 @@ _EDITOR_RUNS = (
     *("!", "system", "exec", "eval", "lua", "py", "perl", "ruby", "tcl", "mzs", "so ", "source", "norm", "term", "job"),
     *("libcall", "delete(", "rename(", "writefile", "feedkeys", "runtime", "packadd", "call "),
 )
+
+
+def rate_helper(rater: Rater, text: str | None, place: CommandPlace, starter: str) -> Rated:
+    """Rate the program that an option or a variable names in place of a usual helper, such as a pager."""
+    verb = (text or "").split()[:1]
+    folder, _, name = verb[0].rpartition("/") if verb else ("", "", "")
+    is_usual = bool(_HELPER.match(name)) or (text == "".join(verb) and name in programs.SHELLS)
+    if text is None or (is_usual and (not folder or folder in programs.STANDARD_FOLDERS)):
+        return rater.start_text(text, place, starter)
+    return rate_code(rater, text, place, starter)
+
+
+def rate_code(rater: Rater, text: str | None, place: CommandPlace, starter: str) -> Rated:
+    """Rate a command that a program runs although its name does not show it."""
+    rated = rater.start_text(text, place, starter)
+    if text is not None:
+        rater.start_unseen(place, f"{starter} runs {text!r}")
+    return rated
 
 
 def rate_elevator(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -296,15 +321,19 @@ def _rate_sed(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
 def _rate_tar(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("caution", programs.CHANGERS.get(name, f"{name} packs and unpacks files"))
     values = _with_dashes([word.value for word in arguments])
-    for option in (*_TAR_COMMANDS, "checkpoint-action"):
+    for text in programs.long_values(values, "checkpoint-action"):
+        if text is None or text.startswith("exec="):
+            rated = worse(rated, rate_code(rater, text and text[5:], place, "tar --checkpoint-action"))
+    for option in _TAR_COMMANDS:
         for text in programs.long_values(values, option):
-            if text is not None and option == "checkpoint-action" and not text.startswith("exec="):
-                continue
-            code = None if text is None else text.removeprefix("exec=")
-            rated = worse(rated, rater.start_text(code, place, f"tar --{option}"))
+            rated = worse(rated, rate_code(rater, text, place, f"tar --{option}"))
+    helpers = [text for option in _TAR_HELPERS for text in programs.long_values(values, option)]
     if name != "cpio":
-        for text in programs.option_values(values, "IF", stops=_TAR_VALUES):
-            rated = worse(rated, rater.start_text(text, place, "tar -I"))
+        helpers += programs.option_values(values, "I", stops=_TAR_VALUES + "F")
+        for text in programs.option_values(values, "F", stops=_TAR_VALUES + "I"):
+            rated = worse(rated, rate_code(rater, text, place, "tar -F"))
+    for text in helpers:
+        rated = worse(rated, rate_helper(rater, text, place, "an option of tar"))
     if programs.has_flag(values, "", "remove-files", "delete", "recursive-unlink"):
         rated = worse(rated, Rated("dangerous", "an option makes tar delete files"))
     return rated
@@ -333,7 +362,7 @@ def _rate_zip(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
             attached = value.partition("TT")[2]
             texts.append(attached or (values[index + 1] if index + 1 < len(values) else None))
     for text in texts:
-        rated = worse(rated, rater.start_text(text, place, "zip -TT"))
+        rated = worse(rated, rate_code(rater, text, place, "zip -TT"))
     if programs.has_flag(values, "md", "move", "delete", values="bnPtsixO"):
         rated = worse(rated, Rated("dangerous", f"an option makes {name} delete files"))
     return rated
@@ -388,7 +417,7 @@ def _rate_copying(rater: Rater, name: str, arguments: Sequence[ShellWord], place
     values = [word.value for word in arguments]
     rated = _rate_ssh_options(rater, name, values, place)
     for text in programs.option_values(values, "SD", stops="BbcFiJloPR"):
-        rated = worse(rated, rater.start_text(text, place, f"{name} -S"))
+        rated = worse(rated, rate_helper(rater, text, place, f"{name} -S"))
     if name == "sftp" and place.fed:
         return rater.start_unseen(place, "sftp runs its standard input")
     return rated
@@ -399,7 +428,7 @@ def _rate_rsync(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     values = [word.value for word in arguments]
     for text in programs.option_values(values, "e", "rsh", stops="BfMT"):
         if text is not None:
-            rated = worse(rated, rater.start_text(text, place._replace(fed=False), "rsync -e"))
+            rated = worse(rated, rate_helper(rater, text, place._replace(fed=False), "rsync -e"))
         elif not any("ssh " in word.text for word in arguments if word.value is None):
             rated = rater.start_unseen(place, "rsync -e starts a program that is computed at run time")
     for text in programs.long_values(values, "rsync-path", exact=True):
@@ -451,8 +480,10 @@ def _rate_make(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
         return rater.start_unseen(place, f"{name} --eval runs {text!r}")
     rated = Rated("caution", programs.CHANGERS["make"])
     for value in values:
-        if value is not None and value.startswith(("SHELL=", "MAKEFLAGS=", "MAKEFILES=")):
-            rated = worse(rated, rater.rate_assignment(Assignment(*value.split("=", 1)), place))
+        if value is not None and "=" in value and not value.startswith("-"):
+            variable, assigned = value.split("=", 1)
+            if variables.is_code(variable) or variable in programs.OPTIONS_OF:
+                rated = worse(rated, rater.rate_assignment(Assignment(variable, assigned), place))
     return rated
 
 
@@ -470,8 +501,10 @@ def _rate_texts(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     rated = Rated("caution", programs.CHANGERS.get(name, f"{name} can start commands"))
     if name in ("nc", "ncat", "netcat"):
         place = place._replace(fed=True)  # by the network
+    has_pager = name in ("man", "bat", "batcat", "delta")
     for text in programs.option_values(values, letters, *names, stops=stops):
-        rated = worse(rated, rater.start_text(text, place, name))
+        started = rate_helper(rater, text, place, name) if has_pager else rater.start_text(text, place, name)
+        rated = worse(rated, started)
     for index, value in enumerate(values):
         # long names with one dash
         option, equals, attached = (value or "").lstrip("-").partition("=")

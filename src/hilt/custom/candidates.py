@@ -5,16 +5,16 @@ For a project's tool, links are rejected and all files are read. For the user's 
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from hilt.custom.definition import FILE_BYTES, Content, Format, Loaded, Reader, Source, ToolProblem
+from hilt import loaders
+from hilt.custom.definition import FILE_BYTES, Content, Format, Loaded, Reader, ToolProblem
 from hilt.errors import ToolError
-from hilt.places import command, config_dir
-from hilt.state.trust import TOOL_FOLDERS
+from hilt.loaders import LoadedFolder, ProjectFile, Source
+from hilt.places import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,23 +32,16 @@ _FORMATS: dict[str, Format] = {
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts"), "javascript"),
 }
 
-_LINKED = "It is a symbolic link, which is not supported for tools of a project."
+_LINKED = "It is a symbolic link, which is not supported for tools of a project: replace it with a copy."
 
-Trusted = Callable[[str, bytes], bool]  # whether the file at this real path is trusted with this SHA-256
-
-
-class ToolPlace(NamedTuple):
-    """A folder of tools."""
-
-    path: str
-    source: Source
+Trusted = Callable[[ProjectFile, bytes], bool]  # whether the user trusts a file with this SHA-256
 
 
 class Untrusted(NamedTuple):
     """A project's tool that is not loaded: the user has not trusted its current content."""
 
     path: str
-    files: tuple[str, ...]  # those that are not trusted
+    files: tuple[ProjectFile, ...]  # those that are not trusted
 
     @property
     def message(self) -> str:
@@ -56,25 +49,6 @@ class Untrusted(NamedTuple):
         return (
             f"{self.path} is new or has changed and is not trusted. Review it: {command('tools', 'trust', self.path)}"
         )
-
-
-def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = ()) -> list[ToolPlace]:
-    """Return the tool folders in order of precedence; `directories` are those of --tools-dir, if any."""
-    home = environ.get("HOME") or os.path.expanduser("~")
-    configured = directories or [part for part in environ.get("HILT_TOOLS_DIR", "").split(os.pathsep) if part]
-    all_places = [ToolPlace(os.path.abspath(os.path.join(root, path)), "directory") for path in configured]
-    all_places += [ToolPlace(os.path.join(root, inner), "project") for inner in TOOL_FOLDERS]
-    own = (
-        os.path.join(config_dir(environ), "tools"),
-        os.path.join(home, ".config", "nanocoder", "tools"),
-        os.path.join(home, ".jean2", "tools"),
-    )
-    all_places += [ToolPlace(path, "personal") for path in own]
-    # a folder listed twice keeps its highest precedence, so a project's folder never counts as the user's own
-    seen: dict[str, ToolPlace] = {}
-    for place in all_places:
-        seen.setdefault(os.path.realpath(place.path), place)
-    return list(seen.values())
 
 
 class UnreadableTool(Exception):
@@ -86,7 +60,7 @@ class Candidate(NamedTuple):
 
     path: str
     format: Format
-    place: ToolPlace
+    place: LoadedFolder
 
     @property
     def stem(self) -> str:
@@ -97,7 +71,7 @@ class Candidate(NamedTuple):
     @property
     def own(self) -> bool:
         """Whether it is the user's, not the project's: links are followed, and only its definition is read."""
-        return self.place.source != "project"
+        return self.place.anchor is None
 
     def folder_stamp(self) -> object:
         """Return a value that changes when files are added to a folder tool of which only the definition is read."""
@@ -167,45 +141,40 @@ class Candidate(NamedTuple):
             raise UnreadableTool(f"The files of the tool total more than {FOLDER_BYTES >> 20} MiB.")
         return {item[0]: _contents(self.file(item[0]), follow=self.own) for item in signature}
 
-    def untrusted(self, entry: RememberedTool, folder: str, trusted: Trusted) -> Untrusted | None:
-        """Return the untrusted files of a project's tool, if any; `folder` is the real path of its place."""
+    def untrusted(self, entry: RememberedTool, trusted: Trusted) -> Untrusted | None:
+        """Return the untrusted files of a project's tool, if any."""
         if self.own:
             return None
-        real = folder + self.path[len(self.place.path) :]
-        untrusted = [
-            self.file(name)
-            for name, digest in entry.hashes.items()
-            if not trusted(f"{real}/{name}" if name else real, digest)
-        ]
+        files = {self.place.file(self.file(name)): digest for name, digest in entry.hashes.items()}
+        untrusted = [file for file, digest in files.items() if not trusted(file, digest)]
         return Untrusted(self.path, tuple(untrusted)) if untrusted else None
 
 
-def candidates(place: ToolPlace, problems: list[ToolProblem]) -> Iterator[Candidate]:
+def candidates(place: LoadedFolder, problems: list[ToolProblem]) -> Iterator[Candidate]:
     """Yield the candidates in a folder, sorted by name."""
-    if place.source == "project":
-        for folder in (os.path.dirname(place.path), place.path):
-            if os.path.islink(folder):
-                problems.append(ToolProblem(folder, _LINKED))
-                return
     try:
-        with os.scandir(place.path) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+        with (
+            loaders.open_folder(place.path, follow=place.anchor is None) as handle,
+            os.scandir(handle) as listing,
+        ):
+            entries = sorted((entry.name, entry.is_dir(), entry.is_symlink()) for entry in listing)
     except FileNotFoundError:
         return
-    except OSError as error:
-        problems.append(ToolProblem(place.path, f"The folder cannot be read: {os.strerror(error.errno or 0)}."))
+    except (OSError, ValueError) as error:
+        problems.append(ToolProblem(place.path, f"The folder cannot be read: {_reason(error)}."))
         return
-    for entry in entries:
-        if is_skipped(entry.name) or entry.name.endswith(".d.ts"):
+    for name, is_folder, is_link in entries:
+        path = os.path.join(place.path, name)
+        if is_skipped(name) or name.endswith(".d.ts"):
             continue
-        if entry.is_dir():
-            if any(os.path.lexists(f"{entry.path}/{name}") for name in DEFINITIONS):
-                if place.source == "project" and entry.is_symlink():
-                    problems.append(ToolProblem(entry.path, _LINKED))
+        if is_folder:
+            if any(os.path.lexists(f"{path}/{definition}") for definition in DEFINITIONS):
+                if is_link and place.anchor is not None:
+                    problems.append(ToolProblem(path, _LINKED))
                 else:
-                    yield Candidate(entry.path, "folder", place)
-        elif (form := _FORMATS.get(os.path.splitext(entry.name)[1])) is not None:
-            yield Candidate(entry.path, form, place)
+                    yield Candidate(path, "folder", place)
+        elif (form := _FORMATS.get(os.path.splitext(name)[1])) is not None:
+            yield Candidate(path, form, place)
 
 
 def is_skipped(name: str) -> bool:
@@ -214,20 +183,14 @@ def is_skipped(name: str) -> bool:
 
 
 def _contents(path: str, *, follow: bool) -> bytes:
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
-        with open(os.open(path, flags), "rb", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnreadableTool(f"{path} is not a regular file.")
-            data = file.read(FILE_BYTES + 1) or b""
-    except OSError as error:
-        reason = (
-            "is a symbolic link" if error.errno == errno.ELOOP else f"cannot be read: {os.strerror(error.errno or 0)}"
-        )
-        raise UnreadableTool(f"{path} {reason}.") from None
-    if len(data) > FILE_BYTES:
-        raise UnreadableTool(f"{path} is larger than {FILE_BYTES >> 20} MiB.")
-    return data
+        return loaders.read(path, follow=follow, limit=FILE_BYTES)
+    except (OSError, ValueError) as error:
+        raise UnreadableTool(f"{path} cannot be read: {_reason(error)}.") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
 
 
 def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Loaded:
@@ -237,7 +200,7 @@ def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Lo
         files = candidate.read(candidate.signature())
     except UnreadableTool as error:
         return Loaded(problems=(candidate.problem(error),))
-    return readers[candidate.format](Content(candidate.path, files, source))
+    return readers[candidate.format](Content(candidate.path, files, source, not candidate.own))
 
 
 def tool_files(path: str) -> list[str]:
@@ -251,7 +214,7 @@ def tool_files(path: str) -> list[str]:
 
 def tool_paths(folder: str, source: Source = "project") -> list[str]:
     """Return the paths of the candidates in a folder, sorted by name; a project's links are skipped."""
-    return [candidate.path for candidate in candidates(ToolPlace(folder, source), [])]
+    return [candidate.path for candidate in candidates(_place_at(folder, source), [])]
 
 
 def is_tool(path: str) -> bool:
@@ -274,4 +237,12 @@ def _candidate_at(path: str, source: Source) -> Candidate:
             suggestion=f"Use a folder with {' or '.join(DEFINITIONS)}, or a file that ends in {', '.join(_FORMATS)}.",
         )
     form = "folder" if os.path.isdir(path) else _FORMATS[os.path.splitext(path)[1]]
-    return Candidate(path, form, ToolPlace(os.path.dirname(path), source))
+    place = _place_at(os.path.dirname(path), source)
+    return Candidate(os.path.join(place.path, os.path.basename(path)), form, place)
+
+
+def _place_at(folder: str, source: Source) -> LoadedFolder:
+    if source == "personal":
+        return LoadedFolder("tool", folder, source)
+    real = os.path.realpath(folder)
+    return LoadedFolder("tool", real, source, real)

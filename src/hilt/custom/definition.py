@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from hilt import loaders
 from hilt.call import Output, Touch
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.loaders import Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.schema import TEXT, TOUCH, CheckedArguments, Schema, check_any
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.declaration import Tool, Traits
 
-Source = Literal["personal", "project", "directory"]  # directory: named by --tools-dir
 Format = Literal["folder", "markdown", "python", "javascript", "server"]
 Approval = Literal["never", "always", "destructive"]
 
@@ -94,6 +95,7 @@ class Content(NamedTuple):
     path: str
     files: Mapping[str, bytes]
     source: Source
+    is_whole: bool = False  # every file was read and is trusted, not only the definition
 
 
 Reader = Callable[[Content], Loaded]
@@ -112,10 +114,9 @@ def fingerprint(files: Mapping[str, bytes]) -> str:
 def verified_bytes(definition: Definition) -> bytes:
     """Return the bytes of a single-file tool; reject a file that changed since it was loaded."""
     try:
-        with open(definition.origin, "rb") as file:
-            data = file.read(FILE_BYTES + 1)
-    except OSError as error:
-        raise ToolError("tool_invalid", f"{definition.origin} cannot be read: {error.strerror}.") from None
+        data = loaders.read(definition.origin, follow=True, limit=FILE_BYTES)
+    except (OSError, ValueError) as error:
+        raise ToolError("tool_invalid", f"{definition.origin} cannot be read: {error}.") from None
     if fingerprint({"": data}) != definition.content_hash:
         raise ToolError(
             "tool_invalid",

@@ -10,22 +10,23 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from hilt.custom.candidates import Candidate, ToolPlace, Trusted, UnreadableTool, candidates, places
+from hilt.custom.candidates import Candidate, Trusted, UnreadableTool, candidates
 from hilt.custom.definition import Content, Format, Loaded, Reader, ToolProblem
 from hilt.custom.layers import NOTHING, CustomTools, ToolLayer, layered
 from hilt.custom.tool_cache import Cache, RememberedTool
 from hilt.formats.digests import sha256
 from hilt.formats.times import is_settled
+from hilt.loaders import NOWHERE, LoadedFolder, WritablePlaces, folders, writable_places
 from hilt.places import state_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.custom.workers import Workers
     from hilt.state.trust import Trust
+    from hilt.surroundings import Surroundings
 
-KIND = "tool"  # of a trusted file
 SCAN_SECONDS = 0.25  # between two scans of the folders
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
@@ -33,28 +34,33 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 
 def trusting(trust: Trust) -> Trusted:
     """Return a function that checks whether a file is trusted as a tool; one query loads all trusted files."""
-    trusted = {(item.path, item.hash) for item in trust.list() if item.kind == KIND}
-    return lambda path, digest: (path, digest) in trusted or trust.is_trusted(KIND, path, digest)
+    trusted = {(item.file, item.hash) for item in trust.list()}
+    return lambda file, digest: (file, digest) in trusted or trust.is_trusted(file, digest)
 
 
 def open_discovery(
     root: str,
-    environ: Mapping[str, str],
+    surroundings: Surroundings,
     workers: Workers,
     *,
+    others: Sequence[str] = (),
     directories: Sequence[str] = (),
     reserved: Collection[str] = (),
 ) -> Discovery:
-    """Return the discovery for a workspace and its user, with the readers of all formats."""
+    """Return the discovery for a workspace and its user, with the readers of all formats.
+
+    `others` are the workspace's other folders, where tools can write, too.
+    """
     from hilt.state.trust import Trust, trusts_all
 
-    state = state_dir(environ)
-    trust = Trust(state, everything=trusts_all(environ))
+    state = state_dir(surroundings.given)
+    trust = Trust(state, everything=trusts_all(surroundings.given))
     name = sha256(os.fsencode(os.path.realpath(root))).hex()[:16]
     opened = Discovery(
-        places(root, environ, directories),
-        readers(workers, environ, root, state),
+        folders("tool", (root, *others), surroundings.given, directories),
+        readers(workers, surroundings, root, state),
         trusted=lambda: trusting(trust),
+        territory=writable_places((root, *others), surroundings.given),
         reserved=reserved,
         cache=os.path.join(state, "cache", f"tools-{name}.json"),
         also=[os.path.join(state, "state.db"), os.path.join(state, "state.db-wal")],
@@ -81,7 +87,7 @@ def _stale_worker_listener(workers: Workers) -> Callable[[CustomTools], None]:
     return stop_stale
 
 
-def readers(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> dict[Format, Reader]:
+def readers(workers: Workers, surroundings: Surroundings, root: str, state: str) -> dict[Format, Reader]:
     """Return the readers by format; each is imported when a file needs it."""
 
     def markdown(content: Content) -> Loaded:
@@ -97,14 +103,20 @@ def readers(workers: Workers, environ: Mapping[str, str], root: str, state: str)
     def python(content: Content) -> Loaded:
         from hilt.custom.python_tools import reader
 
-        return reader(workers, environ, root)(content)
+        return reader(workers, surroundings, root)(content)
 
     def javascript(content: Content) -> Loaded:
         from hilt.custom.javascript_tools import reader
 
-        return reader(workers, environ, root, state)(content)
+        return reader(workers, surroundings, root, state)(content)
 
     return {"markdown": markdown, "folder": folder, "python": python, "javascript": javascript}
+
+
+def _scripts(loaded: Loaded) -> Iterator[str]:
+    for definition in loaded.definitions:
+        if definition.format == "folder":
+            yield from filter(None, (definition.details["script"], definition.details["securityScript"]))
 
 
 class Discovery:
@@ -112,10 +124,11 @@ class Discovery:
 
     def __init__(
         self,
-        tool_places: Sequence[ToolPlace],
+        tool_places: Sequence[LoadedFolder],
         readers: Mapping[Format, Reader],
         *,
         trusted: Callable[[], Trusted],
+        territory: WritablePlaces = NOWHERE,
         reserved: Collection[str] = (),
         cache: str | None = None,
         every: float = SCAN_SECONDS,
@@ -129,6 +142,7 @@ class Discovery:
         self.also = tuple(also)
         self._readers = readers
         self._trusted = trusted
+        self._territory = territory
         self._reserved = frozenset(reserved)
         self._cache = None if cache is None else Cache(cache)
         self._every = every
@@ -167,7 +181,6 @@ class Discovery:
         layers: list[ToolLayer] = []
         for place in self.places:
             layer = ToolLayer()
-            folder = os.path.realpath(place.path)
             for candidate in candidates(place, layer.problems):
                 entry = self._entry(candidate, saved)
                 if isinstance(entry, ToolProblem):
@@ -175,18 +188,32 @@ class Discovery:
                     layer.guesses[candidate.stem] = entry
                     continue
                 entries[candidate.path] = entry
-                untrusted = candidate.untrusted(entry, folder, trusted)
+                untrusted = candidate.untrusted(entry, trusted)
                 if untrusted is not None:
                     entry.files = None
                     layer.untrusted.append(untrusted)
                     layer.awaiting[candidate.stem] = untrusted
                     continue
-                layer.add(candidate.stem, self._loaded(candidate, entry))
+                # loading may run a module
+                problem = self._exposed(candidate, entry.hashes)
+                loaded = Loaded(problems=(problem,)) if problem else self._loaded(candidate, entry)
+                if problem := self._exposed(candidate, _scripts(loaded)):
+                    loaded = Loaded(problems=(problem,))
+                layer.add(candidate.stem, loaded)
             layers.append(layer)
         self._entries = entries
         if self._cache is not None:
             self._cache.save(entries)
         return layered(layers, self._reserved)
+
+    def _exposed(self, candidate: Candidate, names: Iterable[str]) -> ToolProblem | None:
+        """Return a problem if tools may be able to write one of these files of the user's own tool."""
+        for name in names if candidate.own else ():
+            path = os.path.realpath(candidate.file(name))
+            if self._territory.root_of(path):
+                message = f"{path} is inside the workspace, where tools can write; copy it to your tools folder."
+                return ToolProblem(candidate.path, message, name=candidate.stem)
+        return None
 
     def _entry(self, candidate: Candidate, saved: Mapping[str, RememberedTool]) -> RememberedTool | ToolProblem:
         """Return the cached entry of a candidate if it is still valid; otherwise read its bytes."""
@@ -232,7 +259,7 @@ class Discovery:
         if reader is None:
             return Loaded(problems=(ToolProblem(candidate.path, f"There is no reader for {candidate.format} tools."),))
         try:
-            loaded = reader(Content(candidate.path, files, candidate.place.source))
+            loaded = reader(Content(candidate.path, files, candidate.place.source, not candidate.own))
         except Exception as error:  # noqa: BLE001 -- a file that breaks its reader must not break the others
             message = f"Reading the file failed because of a bug in hilt: {type(error).__name__}: {error}"
             return Loaded(problems=(ToolProblem(candidate.path, message),))

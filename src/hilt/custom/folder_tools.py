@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from weakref import WeakSet
 
+from hilt import loaders
 from hilt import schema as schemas
 from hilt.call import Output
 from hilt.custom import answers, launching, security
@@ -30,7 +29,7 @@ from hilt.custom.script_sandbox import ConfineDeclared, confined, run_confined
 from hilt.errors import ToolError
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter, FrontMatter
-from hilt.formats.times import is_settled
+from hilt.places import state_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.policy.decision import Vote
     from hilt.sandbox.process import Confined, Finished
+    from hilt.surroundings import Surroundings
 
 MARKDOWN, JSON = "tool.md", "tool.json"  # the first that exists is read
 
@@ -134,6 +134,7 @@ class _DefinitionReader:
             "securityScript": check if has_check else None,
             "securitySeconds": check_seconds,
             "files": sorted(files),
+            "is_whole": self._content.is_whole,
         }
         return Definition(
             name=name,
@@ -199,7 +200,7 @@ class _DefinitionReader:
         if path in self._content.files:
             return True
         # for the user's own tools, only the definition was read
-        return self._content.source != "project" and os.path.isfile(os.path.join(self._content.path, path))
+        return not self._content.is_whole and os.path.isfile(os.path.join(self._content.path, path))
 
     def _flag(self, key: str) -> bool:
         value = self._fields.get(key)
@@ -273,7 +274,7 @@ class _DefinitionReader:
 
 
 def executor(
-    environ: Mapping[str, str],
+    surroundings: Surroundings,
     grants: security.Grants,
     confine: ConfineDeclared | None = None,
     workers: Workers | None = None,
@@ -284,7 +285,7 @@ def executor(
     """
 
     def make(definition: Definition) -> Execute:
-        return _FolderTool(definition, environ, grants, confine, workers)
+        return _FolderTool(definition, surroundings, grants, confine, workers)
 
     return make
 
@@ -295,41 +296,42 @@ class _FolderTool:
     def __init__(
         self,
         definition: Definition,
-        environ: Mapping[str, str],
+        surroundings: Surroundings,
         grants: security.Grants,
         confine: ConfineDeclared | None,
         workers: Workers | None,
     ) -> None:
         self._definition = definition
-        self._environ = environ
+        self._surroundings = surroundings
         self._grants = grants
         self._confine = confine
         self._workers = workers
-        self._seal = _Seal(definition)
+        self._seal = _Seal(definition, state_dir(surroundings.given))
         self._checked: WeakSet[Fence] = WeakSet()  # of calls whose security check has run
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script."""
-        definition, details = self._definition, self._definition.details
-        args = schemas.check_any(definition.parameters, args).args
+        details = self._definition.details
+        args = schemas.check_any(self._definition.parameters, args).args
         if details["securityScript"] is not None and ctx.fence not in self._checked:
-            raise ToolError("denied", f"{definition.name} was not run: its security check did not run.")
-        self._seal.check()
+            raise ToolError("denied", f"{self._definition.name} was not run: its security check did not run.")
+        definition = self._seal.check()
         root = ctx.workspace.root
-        env = launching.environment(details["env"], self._environ)
+        env = launching.environment(details["env"], self._surroundings)
         script = os.path.join(definition.folder, details["script"])
-        launch = launching.launch(details["runtime"], script, cwd=root, env=env)
+        launch = launching.launch(details["runtime"], script, self._surroundings, cwd=root, env=env)
         request = {**args, "workspacePath": root, "sessionId": ctx.session}
         if definition.warm and self._workers is not None:
-            return self._ask(self._workers, ctx, launch, request)
-        finished = self._run(ctx, launch, _encoded(request), details["seconds"])
+            return self._ask(self._workers, definition, ctx, launch, request)
+        finished = self._run(definition, ctx, launch, _encoded(request), details["seconds"])
         return answers.output(definition, finished, ctx.overflow.limit)
 
-    def _ask(self, workers: Workers, ctx: Context, launch: Launch, request: dict[str, Any]) -> Output:
+    def _ask(
+        self, workers: Workers, definition: Definition, ctx: Context, launch: Launch, request: dict[str, Any]
+    ) -> Output:
         """Run the call in a warm process."""
         from hilt.custom import warm
 
-        definition = self._definition
         reply = warm.ask(
             workers,
             definition,
@@ -342,61 +344,63 @@ class _FolderTool:
 
     def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
         """Return the vote of the security script; None if there is no script, or it allows the call."""
-        definition, details = self._definition, self._definition.details
+        details = self._definition.details
         if details["securityScript"] is None:
             return None
-        self._seal.check()
-        env = launching.environment(details["env"], self._environ)
+        definition = self._seal.check()
+        env = launching.environment(details["env"], self._surroundings)
         # resolve the runtime before prompting anyone about a call that cannot run
-        launching.launch(
-            details["runtime"], os.path.join(definition.folder, details["script"]), cwd=ctx.workspace.root, env=env
-        )
+        needed = os.path.join(definition.folder, details["script"])
+        launching.launch(details["runtime"], needed, self._surroundings, cwd=ctx.workspace.root, env=env)
         script = os.path.join(definition.folder, details["securityScript"])
         if not os.path.isfile(script):
             raise security.missing(definition.name, details["securityScript"])
-        launch = launching.launch(details["runtime"], script, cwd=definition.folder, env=env)
+        launch = launching.launch(details["runtime"], script, self._surroundings, cwd=definition.folder, env=env)
         # scripts do not prompt for paths below these, so omit the workspace and any folder around or inside it
         workspace, *others = (root.real for root in ctx.door.roots if not root.is_library)
         allowed = [path for path in others if os.path.commonpath((path, workspace)) not in (path, workspace)]
         question = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
-        finished = self._run(ctx, launch, _encoded(question), details["securitySeconds"])
+        finished = self._run(definition, ctx, launch, _encoded(question), details["securitySeconds"])
         verdict = security.parse_answer(definition.name, finished, details["securitySeconds"])
         self._checked.add(ctx.fence)
         return security.vote(verdict, self._grants)
 
-    def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
+    def _run(self, definition: Definition, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
         def run(sandbox: Confined | None) -> Finished:
             return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=sandbox)
 
-        return run_confined(self._definition, self._confine, ctx, launch.cwd, run)
+        return run_confined(definition, self._confine, ctx, launch.cwd, run)
 
 
 class _Seal:
-    """Rejects a folder whose files have changed since they were loaded; reads them only if their times changed."""
+    """Rejects a folder whose files have changed since they were loaded.
 
-    def __init__(self, definition: Definition) -> None:
+    A project's tool runs from a private copy of the trusted bytes: nothing can be swapped between check and use, and
+    its runtime finds no libraries of the workspace around it.
+    """
+
+    def __init__(self, definition: Definition, state: str) -> None:
         self._definition = definition
-        self._lock = threading.Lock()
-        self._stamps: list[_FileStamp] | None = None
+        self._copy = os.path.join(state, "cache", "tools", definition.content_hash)
 
-    def check(self) -> None:
-        """Raise if the files have changed since they were loaded."""
-        folder, names = self._definition.folder, self._definition.details["files"]
-        if self._definition.source == "project" and _files(folder) != names:
+    def check(self) -> Definition:
+        """Return the definition with the folder to run it from; raise if its files have changed."""
+        folder, details = self._definition.folder, self._definition.details
+        names, is_whole = details["files"], details["is_whole"]
+        if is_whole and _files(folder) != names:
             raise self._changed("files were added to or removed from its folder")
         try:
-            stamps = [_stamp(os.path.join(folder, name)) for name in names]
-            with self._lock:
-                if stamps == self._stamps:
-                    return
-            files = {name: _contents(os.path.join(folder, name)) for name in names}
+            files = {name: loaders.read(os.path.join(folder, name), follow=not is_whole) for name in names}
         except OSError as error:
-            raise self._changed(f"{error.filename} cannot be read: {os.strerror(error.errno or 0)}") from None
+            raise self._changed(f"a file cannot be read: {os.strerror(error.errno or 0)}") from None
+        except ValueError as error:
+            raise self._changed(f"a file cannot be read: {error}") from None
         if fingerprint(files) != self._definition.content_hash:
             raise self._changed("its files have just changed")
-        with self._lock:
-            # a file written just now could change again without a new timestamp
-            self._stamps = stamps if is_settled(max(stamps).changed_ns, time.time_ns()) else None
+        if not is_whole:
+            return self._definition
+        launching.write_copy(self._copy, files, 0o700)
+        return self._definition._replace(folder=self._copy)
 
     def _changed(self, what: str) -> ToolError:
         return ToolError(
@@ -413,26 +417,6 @@ def _files(folder: str) -> list[str]:
         entries = [os.path.join(inner, name) for name in (*folders, *files)]
         paths += [path for path in entries if os.path.islink(path) or not os.path.isdir(path)]
     return sorted(os.path.relpath(path, folder) for path in paths)
-
-
-class _FileStamp(NamedTuple):
-    """The metadata that changes when a file changes."""
-
-    changed_ns: int
-    written_ns: int
-    size: int
-    inode: int
-    device: int
-
-
-def _stamp(path: str) -> _FileStamp:
-    status = os.stat(path)
-    return _FileStamp(status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
-
-
-def _contents(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _encoded(value: Mapping[str, Any]) -> bytes:

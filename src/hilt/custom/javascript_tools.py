@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from shutil import which
 from typing import Any
 
-from hilt.custom import module_tools
+from hilt.custom import launching, module_tools
 from hilt.custom.definition import Content, Definition, Execute, Loaded, Reader, fingerprint
 from hilt.custom.workers import Recipe, Workers
 from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.surroundings import Surroundings
 
 SUFFIXES = (".js", ".mjs", ".cjs", ".ts", ".mts")
 TYPED = (".ts", ".mts")
@@ -36,32 +38,32 @@ _FILES = {
 }
 
 
-def reader(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Reader:
+def reader(workers: Workers, surroundings: Surroundings, root: str, state: str) -> Reader:
     """Return the reader of modules; a worker describes their tool. Copies are kept below the state directory."""
 
     def read(content: Content) -> Loaded:
-        return module_tools.read(content, "javascript", workers, _recipe_maker(environ, root, state), _fields)
+        return module_tools.read(content, "javascript", workers, _recipe_maker(surroundings, root, state), _fields)
 
     return read
 
 
-def executor(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Callable[[Definition], Execute]:
+def executor(workers: Workers, surroundings: Surroundings, root: str, state: str) -> Callable[[Definition], Execute]:
     """Return the factory of the functions that run definitions, for `to_tool`."""
-    return lambda definition: module_tools.execute(definition, workers, _recipe_maker(environ, root, state), root)
+    return lambda definition: module_tools.execute(definition, workers, _recipe_maker(surroundings, root, state), root)
 
 
-def runtime(suffix: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+def runtime(suffix: str, surroundings: Surroundings) -> tuple[str, ...]:
     """Return the program that hosts modules of this suffix, with its options, or raise `runtime_missing`."""
-    path = environ.get("PATH", os.defpath)
-    node, bun = which("node", path=path), which("bun", path=path)
+    node, bun = surroundings.find("node"), surroundings.find("bun")
+    advice = surroundings.advice("node") or surroundings.advice("bun")
     if suffix in TYPED:
         if bun is not None:
             return bun, "run", "--no-install"
-        if node is not None and _version(node, environ) >= _STRIPS_TYPES_SINCE:
+        if node is not None and _version(node, surroundings) >= _STRIPS_TYPES_SINCE:
             return node, "--no-warnings", "--experimental-strip-types"
         raise ToolError(
             "runtime_missing",
-            "TypeScript tools need bun, or node 22.6 or later, on the PATH.",
+            f"TypeScript tools need bun, or node 22.6 or later, on the PATH.{advice}",
             suggestion="Install bun (https://bun.sh) or a newer node (https://nodejs.org), or write the tool as .js.",
         )
     if node is not None:
@@ -70,57 +72,38 @@ def runtime(suffix: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         return bun, "run", "--no-install"
     raise ToolError(
         "runtime_missing",
-        "JavaScript tools need node or bun on the PATH.",
+        f"JavaScript tools need node or bun on the PATH.{advice}",
         suggestion="Install node (https://nodejs.org) or bun (https://bun.sh).",
     )
 
 
-def _version(node: str, environ: Mapping[str, str]) -> tuple[int, int]:
+def _version(node: str, surroundings: Surroundings) -> tuple[int, int]:
     from hilt.sandbox import process
 
     limits = process.Limits(timeout=10.0)
-    finished = process.run([node, "--version"], cwd="/", env=_environment(environ), limits=limits)
+    finished = process.run([node, "--version"], cwd="/", env=_environment(surroundings), limits=limits)
     version = _VERSION.match(finished.stdout.head)
     return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in module_tools.environment(environ).items() if not name.startswith(_INJECTING)}
+def _environment(surroundings: Surroundings) -> dict[str, str]:
+    environment = module_tools.environment(surroundings)
+    return {name: value for name, value in environment.items() if not name.startswith(_INJECTING)}
 
 
-def _recipe_maker(environ: Mapping[str, str], root: str, state: str) -> module_tools.MakeRecipe:
+def _recipe_maker(surroundings: Surroundings, root: str, state: str) -> module_tools.MakeRecipe:
     def make_recipe(path: str, data: bytes) -> Recipe:
         key, place = module_tools.identity(path, data, root)
         suffix = os.path.splitext(path)[1]
         folder = os.path.join(state, "cache", "modules", fingerprint({suffix: data}))
         module = os.path.join(folder, "tool" + suffix)
-        _write_files(folder, {**_FILES, "tool" + suffix: data})
+        launching.write_copy(folder, {**_FILES, "tool" + suffix: data})
         host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "javascript_host.mjs")
         greeting = {"op": "load", "module": module, "root": root}
-        argv = (*runtime(suffix, environ), host)
-        return Recipe(key, place, path, os.path.basename(path), argv, folder, _environment(environ), greeting)
+        argv = (*runtime(suffix, surroundings), host)
+        return Recipe(key, place, path, os.path.basename(path), argv, folder, _environment(surroundings), greeting)
 
     return make_recipe
-
-
-def _write_files(folder: str, files: Mapping[str, str | bytes]) -> None:
-    """Write the files of a folder if they differ; safe to run in several processes at once."""
-    for name, content in files.items():
-        data = content.encode() if isinstance(content, str) else content
-        path = os.path.join(folder, name)
-        with suppress(FileNotFoundError), open(path, "rb") as file:
-            if file.read(len(data) + 1) == data:
-                continue
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
 
 
 def _fields(description: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 from hilt import places, variables
 from hilt.errors import ToolError
+from hilt.loaders import paths_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.sandbox.process import Confined, Finished
+    from hilt.surroundings import Surroundings
 
 OUTPUT_BYTES = 16 << 20  # of one stream: a cut JSON value cannot be parsed
 
@@ -142,16 +144,17 @@ RUNTIMES: dict[str, ScriptRuntime] = {
 }
 
 
-def launch(runtime: str, script: str, *, cwd: str, env: Mapping[str, str]) -> Launch:
+def launch(runtime: str, script: str, surroundings: Surroundings, *, cwd: str, env: Mapping[str, str]) -> Launch:
     """Return the command that runs a script, given by its full path, in a folder; raise if its runtime is missing."""
     chosen = RUNTIMES[runtime]
     if not os.path.isfile(script):
         raise ToolError("tool_invalid", f"The script {script} is missing.", suggestion="Restore it.", path=script)
-    program = find_program(chosen.program, env) if chosen.program else script
+    program = surroundings.find(chosen.program) if chosen.program else script
     if program is None:
         raise ToolError(
             "runtime_missing",
-            f"{chosen.program}, which runs {os.path.basename(script)}, is not on the PATH.",
+            f"{chosen.program}, which runs {os.path.basename(script)}, is not on the PATH."
+            f"{surroundings.advice(chosen.program)}",
             suggestion=f"Install {chosen.program}: {chosen.install}.",
             program=chosen.program,
         )
@@ -180,32 +183,36 @@ def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: 
     return finished
 
 
-def find_program(name: str, env: Mapping[str, str]) -> str | None:
-    """Return the full path of a program on the PATH of an environment."""
-    for folder in env.get("PATH", "").split(os.pathsep):
-        path = os.path.join(folder, name)
-        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return None
-
-
-def environment(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+def environment(names: Iterable[str], surroundings: Surroundings) -> dict[str, str]:
     """Return the complete environment of a tool that declares these names.
 
     A declared variable is taken from the user's `.env` files, hilt's first, else from the environment.
     """
-    env = {name: environ[name] for name in VARIABLES if name in environ}
-    # a relative folder would resolve inside the workspace
-    folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
-    env["PATH"] = os.pathsep.join(folders)
     allowed = [name for name in names if refusal(name) is None]
-    if allowed:
-        sources = [*(dict(_entries(path)) for path in env_files(environ)), environ]
-        for name in allowed:
-            value = next((source[name] for source in sources if name in source), None)
-            if value is not None:
-                env[name] = value
-    return env
+    sources = [*(dict(_entries(path)) for path in env_files(surroundings.given) if allowed)]
+    sources.append(surroundings.environment(only=allowed))
+    declared = {name: source[name] for source in reversed(sources) for name in allowed if name in source}
+    return surroundings.environment(declared, only=VARIABLES)
+
+
+def write_copy(folder: str, files: Mapping[str, str | bytes], mode: int = 0o600) -> None:
+    """Write the files of a folder if they differ; safe to run in several processes at once."""
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        path = os.path.join(folder, name)
+        with suppress(FileNotFoundError), open(path, "rb") as file:
+            if file.read(len(data) + 1) == data:
+                continue
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
 
 
 def refusal(name: str) -> str | None:
@@ -230,7 +237,8 @@ def own_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def env_files(environ: Mapping[str, str]) -> list[str]:
     """Return the paths of the user's `.env` files."""
     home = environ.get("HOME") or os.path.expanduser("~")
-    return [os.path.join(places.config_dir(environ), ".env"), os.path.join(home, ".jean2", ".env")]
+    own, others = paths_of("variables", "config"), paths_of("variables", "home")
+    return [os.path.join(places.config_dir(environ), *own), os.path.join(home, *others)]
 
 
 def _entries(path: str) -> Iterator[tuple[str, str]]:

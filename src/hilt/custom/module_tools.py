@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hilt import variables
 from hilt.call import Output
 from hilt.custom.answers import fit_to_limit
 from hilt.custom.definition import (
@@ -26,6 +25,7 @@ from hilt.output import foreign_views
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
+    from hilt.surroundings import Surroundings
 
 LOAD_SECONDS = 10.0
 
@@ -105,11 +105,11 @@ def _answer(ctx: Context, message: Any) -> dict[str, Any]:
     return {"value": None}
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, str]:
+def environment(surroundings: Surroundings) -> dict[str, str]:
     """Return the environment of a module's worker: the same as for markdown tools."""
     from hilt.custom.scripts import PROVIDER_KEYS
 
-    return variables.neutral({name: value for name, value in environ.items() if name not in PROVIDER_KEYS})
+    return surroundings.environment(without=PROVIDER_KEYS)
 
 
 def identity(path: str, data: bytes, root: str) -> tuple[str, str]:

@@ -16,30 +16,44 @@ from hilt.custom import module_tools
 from hilt.custom.definition import Content, Definition, Execute, Loaded, Reader
 from hilt.custom.workers import Recipe, Workers
 
-_LAUNCH = "import sys; sys.path.append(sys.argv.pop(1)); from hilt.custom.python_host import main; main()"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.surroundings import Surroundings
+
+# the workspace may be on the path even in isolated mode: as a project installed beside hilt
+_LAUNCH = """
+import sys
+sys.path.append(sys.argv.pop(1))
+from hilt import places
+places.forget(".")
+from hilt.custom.python_host import main
+main()
+"""
 
 
-def reader(workers: Workers, environ: Mapping[str, str], root: str) -> Reader:
+def reader(workers: Workers, surroundings: Surroundings, root: str) -> Reader:
     """Return the reader of Python files; a worker describes their tools."""
 
     def read(content: Content) -> Loaded:
-        return module_tools.read(content, "python", workers, _recipe_maker(environ, root), _fields)
+        return module_tools.read(content, "python", workers, _recipe_maker(surroundings, root), _fields)
 
     return read
 
 
-def executor(workers: Workers, environ: Mapping[str, str], root: str) -> Callable[[Definition], Execute]:
+def executor(workers: Workers, surroundings: Surroundings, root: str) -> Callable[[Definition], Execute]:
     """Return the factory of the functions that run definitions, for `to_tool`."""
-    return lambda definition: module_tools.execute(definition, workers, _recipe_maker(environ, root), root)
+    return lambda definition: module_tools.execute(definition, workers, _recipe_maker(surroundings, root), root)
 
 
-def _recipe_maker(environ: Mapping[str, str], root: str) -> module_tools.MakeRecipe:
+def _recipe_maker(surroundings: Surroundings, root: str) -> module_tools.MakeRecipe:
     def make_recipe(path: str, data: bytes) -> Recipe:
         key, place = module_tools.identity(path, data, root)
         package = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
         greeting = {"op": "load", "path": path, "source": data.decode("latin-1")}
         argv = (sys.executable, "-I", "-c", _LAUNCH, package)
-        return Recipe(key, place, path, os.path.basename(path), argv, root, module_tools.environment(environ), greeting)
+        return Recipe(
+            key, place, path, os.path.basename(path), argv, root, module_tools.environment(surroundings), greeting
+        )
 
     return make_recipe
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from hilt import variables
 from hilt.call import Output
 from hilt.custom import markdown_tools
 from hilt.custom.definition import Definition, Execute
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.processes.children import WorkingFolder
     from hilt.sandbox.process import Captured, Confined, Finished
+    from hilt.surroundings import Surroundings
 
 SHOWN_CHARACTERS = 32_000
 TAIL_CHARACTERS = 8_000  # of these, for the end of longer output
@@ -58,23 +57,22 @@ class Program(NamedTuple):
     path: str
 
 
-def executor(environ: Mapping[str, str], confine: ConfineDeclared | None = None) -> Callable[[Definition], Execute]:
+def executor(surroundings: Surroundings, confine: ConfineDeclared | None = None) -> Callable[[Definition], Execute]:
     """Return a factory of functions that run markdown tools; `confine` confines those that declare a sandbox."""
 
     def make(definition: Definition) -> Execute:
-        return _BoundScript(definition, environ, confine)
+        return _BoundScript(definition, surroundings, confine)
 
     return make
 
 
-def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(definition: Definition, surroundings: Surroundings) -> dict[str, str]:
     """Return the complete environment of a tool's script."""
+    given = surroundings.given
+    declared = {name: expand(value, given) for name, value in definition.details["env"].items()}
     if definition.details["env_only"]:
-        inherited = {name: environ[name] for name in SHELL_VARIABLES if name in environ}
-    else:
-        inherited = {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
-    declared = {name: expand(value, environ) for name, value in definition.details["env"].items()}
-    return variables.neutral(inherited, declared)
+        return surroundings.environment(declared, only=SHELL_VARIABLES)
+    return surroundings.environment(declared, without=PROVIDER_KEYS)
 
 
 def expand(text: str, environ: Mapping[str, str]) -> str:
@@ -107,9 +105,9 @@ def _short(text: str) -> str:
 class _BoundScript:
     """Runs the script of one tool."""
 
-    def __init__(self, definition: Definition, environ: Mapping[str, str], confine: ConfineDeclared | None) -> None:
+    def __init__(self, definition: Definition, surroundings: Surroundings, confine: ConfineDeclared | None) -> None:
         self._definition = definition
-        self._environ = environ
+        self._surroundings = surroundings
         self._confine = confine
         self._templates: dict[str, binding.Template] = {}  # by shell; two threads may build the same one, harmlessly
 
@@ -138,24 +136,23 @@ class _BoundScript:
         program = self._program()
         with self._bindable():
             script = binding.render(self._template(program.shell), values)
-        env = environment(definition, self._environ)
-        where = expand(definition.details["cwd"] or ".", self._environ) or "."
+        env = environment(definition, self._surroundings)
+        where = expand(definition.details["cwd"] or ".", self._surroundings.given) or "."
         with ctx.processes.folder(where) as folder, _file(ctx, definition.name, script) as path:
             finished = self._run(ctx, [program.path, path], folder, env)
             return self._output(ctx, finished, path)
 
     def _program(self) -> Program:
         declared = self._definition.details["shell"]
-        search = self._environ.get("PATH") or os.defpath
-        # a relative folder would resolve against the current directory
-        search = os.pathsep.join(folder for folder in search.split(os.pathsep) if os.path.isabs(folder))
-        bash = shutil.which("bash", path=search) if declared != "sh" else None
+        bash = self._surroundings.find("bash") if declared != "sh" else None
         if bash is not None:
             return Program("bash", bash)
         if declared == "bash":
-            message = f"{self._definition.name} needs bash, which is not on the PATH."
+            message = (
+                f"{self._definition.name} needs bash, which is not on the PATH.{self._surroundings.advice('bash')}"
+            )
             raise ToolError("runtime_missing", message, suggestion=_INSTALL)
-        return Program("sh", shutil.which("sh", path=search) or "/bin/sh")
+        return Program("sh", self._surroundings.find("sh") or "/bin/sh")
 
     def _template(self, shell: binding.Shell) -> binding.Template:
         if shell not in self._templates:

@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from hilt import __version__
-from hilt.custom.definition import Definition, Example, Loaded, Source
+from hilt.custom.definition import Definition, Example, Loaded
+from hilt.loaders import Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
 
 VERSION = f"3, hilt {__version__}"  # of the file format; entries of another version are discarded

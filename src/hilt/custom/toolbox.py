@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hilt.declaration import Tool
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.sandbox.process import Confined
+    from hilt.surroundings import Surroundings
 
 
 class Toolbox:
@@ -26,9 +27,10 @@ class Toolbox:
     def __init__(
         self,
         root: str,
-        environ: Mapping[str, str],
+        surroundings: Surroundings,
         state: str,
         *,
+        others: Sequence[str] = (),
         directories: Sequence[str],
         reserved: Callable[[], Collection[str]],
         grants: Any,
@@ -42,8 +44,9 @@ class Toolbox:
         modules are loaded before the first one.
         """
         self._root = root
-        self._environ = environ
+        self._surroundings = surroundings
         self._state = state
+        self._others = others
         self._directories = directories
         self._reserved = reserved
         self._grants = grants
@@ -132,21 +135,21 @@ class Toolbox:
         if definition.format == "markdown":
             from hilt.custom import scripts
 
-            return scripts.executor(self._environ, self._confine)(definition)
+            return scripts.executor(self._surroundings, self._confine)(definition)
         if definition.format == "folder":
             from hilt.custom import folder_tools
 
             workers = self._workers if definition.warm else None
-            return folder_tools.executor(self._environ, self._grants, self._confine, workers)(definition)
+            return folder_tools.executor(self._surroundings, self._grants, self._confine, workers)(definition)
         self._open()
         assert self._workers is not None  # noqa: S101
         if definition.format == "python":
             from hilt.custom import python_tools
 
-            return python_tools.executor(self._workers, self._environ, self._root)(definition)
+            return python_tools.executor(self._workers, self._surroundings, self._root)(definition)
         from hilt.custom import javascript_tools
 
-        return javascript_tools.executor(self._workers, self._environ, self._root, self._state)(definition)
+        return javascript_tools.executor(self._workers, self._surroundings, self._root, self._state)(definition)
 
     def _open(self) -> Discovery:
         with self._lock:
@@ -158,8 +161,9 @@ class Toolbox:
                 self._workers = Workers(confine=None if default is None else partial(self._confine_module, default))
                 self._discovery = open_discovery(
                     self._root,
-                    self._environ,
+                    self._surroundings,
                     self._workers,
+                    others=self._others,
                     directories=self._directories,
                     reserved=self._reserved(),
                 )

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from hilt.errors import ToolError
+from hilt.files.writing import CAPABILITY, safe_mode
 from hilt.sandbox.handles import open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
@@ -51,11 +52,9 @@ def collect(layer: UpperLayer) -> list[LayerStep]:
                 from hilt.files.copying import CopiedSteps
 
                 copied = stack.enter_context(CopiedSteps(layer, root, steps))
-            folder, name = os.path.split(layer.upper(root))
-            handles = [open_folder(os.path.realpath(path)) for path in (folder, root)]
-            for handle in handles:
-                stack.callback(os.close, handle)
-            _Collector(layer, root, name, steps, copied).compare("", *handles)
+            lower = open_folder(root)
+            stack.callback(os.close, lower)
+            _Collector(layer, root, layer.upper_name(root), steps, copied).compare("", layer.base, lower)
     return steps
 
 
@@ -79,7 +78,7 @@ class _Collector:
         before = os.fstat(lower)
         with opened(around, os.path.basename(path) or self._name, depth) as (upper, after):
             count = len(self._steps)
-            for name in sorted({*os.listdir(upper), *(_list_names(lower) if is_opaque else ())}):
+            for name in sorted({*os.listdir(upper), *(list_names(lower) if is_opaque else ())}):
                 self._compare_entry(os.path.join(path, name), name, upper, lower, before, depth)
             os.fchmod(upper, ALL)  # it is part of the state directory from now on
         has_steps = len(self._steps) > count
@@ -133,7 +132,7 @@ class _Collector:
                 path,
                 f"{self._name}/{path}",
                 Version() if old is None else Version(old.st_ino, old.st_mode),
-                Version() if new is None else Version(new.st_ino, new.st_mode),
+                Version() if new is None else Version(new.st_ino, safe_mode(new.st_mode)),
                 added.size if is_conflict else replaced.size,
                 max(replaced.files, added.files, 1),
             )
@@ -161,21 +160,27 @@ def is_whiteout(status: os.stat_result) -> bool:
 
 
 def take_marks(layer: UpperLayer, folder: int, name: str, status: os.stat_result) -> set[str]:
-    """Remove the attributes of the overlay, and return their names without the prefix."""
+    """Remove the attributes of the overlay, and return their names without the prefix.
+
+    What gives a file the rights of others is removed, too: the user did not give it to the version of a command.
+    """
     if stat.S_ISLNK(status.st_mode) and layer.in_user_namespace:
         return set()  # symlinks cannot have user attributes
     path, prefix = f"/proc/self/fd/{folder}/{name}", layer.attribute
     marks = set()
     is_closed = status.st_mode & 0o200 == 0 and os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode)
+    mode = safe_mode(status.st_mode)
+    if mode != status.st_mode:
+        os.chmod(path, stat.S_IMODE(mode))
     with suppress(OSError):
-        names = [mark for mark in os.listxattr(path, follow_symlinks=False) if mark.startswith(prefix)]
+        names = [mark for mark in os.listxattr(path, follow_symlinks=False) if mark.startswith((prefix, CAPABILITY))]
         if names and is_closed:
-            os.chmod(path, status.st_mode & 0o7777 | ALL)
+            os.chmod(path, stat.S_IMODE(mode) | ALL)
         for mark in names:
             os.removexattr(path, mark, follow_symlinks=False)
             marks.add(mark.removeprefix(prefix))
         if names and is_closed:
-            os.chmod(path, status.st_mode & 0o7777)
+            os.chmod(path, stat.S_IMODE(mode))
     return marks
 
 
@@ -225,7 +230,8 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
         os.close(handle)
 
 
-def _list_names(folder: int) -> list[str]:
+def list_names(folder: int) -> list[str]:
+    """Return the names in a folder that may be open without the right to list it."""
     inner = os.open(".", FOLDER, dir_fd=folder)
     try:
         return os.listdir(inner)

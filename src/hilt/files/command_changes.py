@@ -11,7 +11,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from hilt.errors import ToolError
@@ -20,11 +20,14 @@ from hilt.files.door import plain_error
 from hilt.files.editing import FileDiff, diff_of_bytes
 from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
+from hilt.policy.later import runner
 from hilt.sandbox.handles import open_folder, remove_tree
+from hilt.sandbox.layers import OpenPlace, open_layer
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, RecordedChange, Recording, Version
 
-SHOWN_FILES = 100
+SHOWN_FILES = 100  # in the result of a command
+PREVIEWED_FILES = 5_000  # before a person approves a change
 SHOWN_BYTES = 256 * 1024  # of one file
 _ALL_SHOWN_BYTES = 4 * 1024 * 1024
 _LISTED_MAX = 20  # conflicts
@@ -34,14 +37,13 @@ _ANSWER_SECONDS = 0.02  # upper bound for the time from the end of a command to 
 class CommandChange(NamedTuple):
     """The change of a command: its id for undo, the number of files, the conflicting paths and the diffs.
 
-    Conflicting paths were skipped. `omitted` counts the files without a diff.
+    Conflicting paths were skipped.
     """
 
     id: str
     files: int
     conflicts: tuple[str, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
-    omitted: int = 0
 
     @property
     def files_text(self) -> str:
@@ -66,7 +68,7 @@ def apply(workspace: Workspace, layer: UpperLayer, recording: Recording, operati
         if not steps:
             return None
         change = _new(workspace, recording.id, operation, layer.folder, steps)._replace(began=layer.began)
-        with workspace.locked_paths(step.full_path for step in steps), SlotExchange(layer.folder) as exchange:
+        with workspace.locked_paths(step.full_path for step in steps), SlotExchange(layer.handle) as exchange:
             exchange.sync()
             recording.record(change, call=workspace.call, is_open=True)
             return _perform(workspace, change, recording, exchange)
@@ -79,12 +81,12 @@ def keep_preview(
     with _collected(layer, recording) as steps:
         change = _new(workspace, recording.id, operation, layer.folder, steps)
         change = change._replace(began=layer.began, previewed=previewed)
-        diffs, omitted = _diffs(workspace, change, steps, is_applied=False)
+        diffs = _diffs(workspace, layer.handle, steps, is_applied=False, files=SHOWN_FILES)
         conflicts = _listed(workspace, [step for step in steps if step.kind == "conflict"])
         if steps:
             recording.record(change, call=workspace.call, is_open=False)
             recording.keep()
-        return CommandChange(recording.id, sum(step.files for step in steps), conflicts, diffs, omitted)
+        return CommandChange(recording.id, sum(step.files for step in steps), conflicts, diffs)
 
 
 def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChange:
@@ -108,19 +110,27 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
             suggestion="Preview the command again.",
             path=path,
         )
+    with _exchange(workspace, change) as exchange:
+        if any(_is_tampered(exchange.layer, step, change.at) for step in change.steps):
+            raise ToolError(
+                "stale_file",
+                f"Another program has changed what the preview {id} stored, so it can no longer be applied.",
+                suggestion="Preview the command again.",
+            )
     return change
 
 
 def preview_diffs(workspace: Workspace, change: RecordedChange) -> tuple[FileDiff, ...]:
     """Return the diffs that applying a preview would make."""
-    return _diffs(workspace, change, change.steps, is_applied=False)[0]
+    with _exchange(workspace, change) as exchange:
+        return _diffs(workspace, exchange.layer, change.steps, is_applied=False, files=PREVIEWED_FILES)
 
 
 def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) -> CommandChange:
     """Apply exactly the changes of a preview."""
     workspace.fence.commit()
     try:
-        with workspace.locked_paths(step.full_path for step in change.steps), SlotExchange(change.layer) as exchange:
+        with workspace.locked_paths(step.full_path for step in change.steps), _exchange(workspace, change) as exchange:
             change = change._replace(steps=tuple(map(exchange.split, change.steps)))
             recording = workspace.store.history().reopen(change, operation, workspace.call)
             return _perform(workspace, change, recording, exchange)
@@ -135,10 +145,7 @@ def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerS
     """
     workspace.fence.commit()
     try:
-        with (
-            workspace.locked_paths(step.full_path for step in steps),
-            SlotExchange(change.layer) as exchange,
-        ):
+        with workspace.locked_paths(step.full_path for step in steps), _exchange(workspace, change) as exchange:
             recording = workspace.store.history().mark()
             inverse, skipped = _invert(exchange, steps, recording.id)
             if not inverse:
@@ -155,10 +162,10 @@ def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerS
 def recover(workspace: Workspace, change: RecordedChange, recording: Recording) -> dict[str, object]:
     """Complete an interrupted change of a command, and return a report."""
     try:
-        with SlotExchange(change.layer) as exchange:
+        with _exchange(workspace, change) as exchange:
             failed = exchange.perform(change.steps)
             exchange.sync()
-    except OSError:
+    except (OSError, ToolError):
         failed = [position for position, step in enumerate(change.steps) if step.kind == "swap"]
     recording.keep_steps(failed)
     report: dict[str, object] = {
@@ -180,19 +187,19 @@ def restorable(workspace: Workspace, change: RecordedChange) -> tuple[list[Layer
     return allowed, closed
 
 
-def restore_diffs(
-    workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep]
-) -> tuple[tuple[FileDiff, ...], int]:
-    """Return the diffs that a restore would make, and the number of files without one."""
-    return _diffs(workspace, change, steps, is_applied=False)
+def restore_diffs(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep]) -> tuple[FileDiff, ...]:
+    """Return the diffs that a restore would make."""
+    with _exchange(workspace, change) as exchange:
+        return _diffs(workspace, exchange.layer, steps, is_applied=False, files=PREVIEWED_FILES)
 
 
-def old_file(change: RecordedChange, step: LayerStep, inner: str) -> tuple[bytes, int] | None:
+def old_file(workspace: Workspace, change: RecordedChange, step: LayerStep, inner: str) -> tuple[bytes, int] | None:
     """Return the contents and the mode of one file in the slot of a step; None if it is not a regular file."""
     path = f"{step.slot}/{inner}" if inner else step.slot
     folder, name = os.path.split(path)
     try:
-        around = open_folder(os.path.join(os.path.realpath(change.layer), folder))
+        with _exchange(workspace, change) as exchange:
+            around = open_folder(folder, exchange.layer)
         try:
             status = os.stat(name, dir_fd=around, follow_symlinks=False)
             if not stat.S_ISREG(status.st_mode):
@@ -205,15 +212,28 @@ def old_file(change: RecordedChange, step: LayerStep, inner: str) -> tuple[bytes
         return None
 
 
-def tidy(workspace: Workspace, place: str) -> None:
-    """Remove the layers in a folder that no change refers to and no running command uses."""
+def tidy(workspace: Workspace, place: OpenPlace) -> None:
+    """Remove the layers in a place that no change refers to and no running command uses."""
     history = workspace.store.history()
-    with suppress(FileNotFoundError):
-        names = [name for name in os.listdir(place) if name != ".gitignore"]
-        used = history.layers() if names else set()
-        for name in names:
-            if os.path.join(place, name) not in used and not history.is_marked(name):
-                remove_tree(os.path.join(place, name))
+    names = [name for name in collecting.list_names(place.handle) if name != ".gitignore"]
+    used = history.layers() if names else set()
+    for name in names:
+        if os.path.join(place.path, name) not in used and not history.is_marked(name):
+            remove_tree(place.handle, name)
+
+
+@contextmanager
+def _exchange(workspace: Workspace, change: RecordedChange) -> Iterator[SlotExchange]:
+    """Open the layer of a recorded change."""
+    with ExitStack() as stack:
+        try:
+            layer = stack.enter_context(open_layer(change.layer, workspace.store.history().directory))
+        except OSError as error:
+            raise ToolError(
+                "not_found",
+                f"What {change.operation} {change.id} replaced is gone: {change.layer} was removed or replaced.",
+            ) from error
+        yield stack.enter_context(SlotExchange(layer))
 
 
 @contextmanager
@@ -224,29 +244,30 @@ def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerSt
         steps += collecting.collect(layer)
         yield steps
         if not steps:
-            discard(recording, layer.folder)
+            discard(recording, layer.place)
     except BaseException as error:
         if not recording.is_recorded:
-            discard(recording, layer.folder)
+            discard(recording, layer.place)
         if isinstance(error, OSError):
             raise plain_error(error, layer.roots[0]) from error
         raise
 
 
-def discard(recording: Recording, folder: str) -> None:
-    """Discard the changes of a command, which were not recorded.
+def discard(recording: Recording, place: int) -> None:
+    """Discard the changes of a command, which were not recorded; `place` is the open folder around its layer.
 
     Its layer is removed in the background, after a delay in which the call should have been answered: removing an
     overlay takes longer than mounting it, and would slow down the answer. If the process exits before, the next command
     removes the rest.
     """
     recording.abandon()
-    threading.Thread(target=_remove_later, args=(folder,), name="layer", daemon=True).start()
+    threading.Thread(target=_remove_later, args=(os.dup(place), recording.id), name="layer", daemon=True).start()
 
 
-def _remove_later(folder: str) -> None:
+def _remove_later(place: int, name: str) -> None:
     time.sleep(_ANSWER_SECONDS)
-    remove_tree(folder)
+    remove_tree(place, name)
+    os.close(place)
 
 
 def _new(workspace: Workspace, id: str, operation: str, layer: str, steps: Sequence[LayerStep]) -> RecordedChange:
@@ -265,8 +286,8 @@ def _perform(
         recording.release()
     done = [step for position, step in enumerate(change.steps) if step.kind != "conflict" and position not in failed]
     skipped = [step for step in change.steps if step not in done]
-    diffs, omitted = _diffs(workspace, change, done, is_applied=True)
-    return CommandChange(change.id, sum(step.files for step in done), _listed(workspace, skipped), diffs, omitted)
+    diffs = _diffs(workspace, exchange.layer, done, is_applied=True, files=SHOWN_FILES)
+    return CommandChange(change.id, sum(step.files for step in done), _listed(workspace, skipped), diffs)
 
 
 def _invert(exchange: SlotExchange, steps: Sequence[LayerStep], id: str) -> tuple[list[LayerStep], list[LayerStep]]:
@@ -318,6 +339,23 @@ def _is_stale(step: LayerStep, began: int, created: Set[str]) -> bool:
     return tree.is_changed
 
 
+def _is_tampered(layer: int, step: LayerStep, since: int) -> bool:
+    """Whether the new version of a step changed: programs that began before the place of layers was made see it."""
+    if step.kind == "mode" or not step.after.inode:
+        return False
+    folder, name = os.path.split(step.slot)
+    tree = collecting.Measured()
+    try:
+        around = open_folder(folder, layer)
+    except OSError:
+        return True
+    try:
+        collecting.measure(around, name, tree, since)
+    finally:
+        os.close(around)
+    return tree.is_changed
+
+
 def _is_closed(workspace: Workspace, step: LayerStep) -> bool:
     path = shown_path(workspace, step).rstrip("/")
     try:
@@ -353,83 +391,168 @@ def _listed(workspace: Workspace, steps: Iterable[LayerStep]) -> tuple[str, ...]
 # --- diffs
 
 
-class _ReadCounts:
-    """Counts the files and bytes read for diffs, which are limited."""
+class _Reading:
+    """What was read for diffs, and the limits of files and bytes."""
 
-    def __init__(self) -> None:
-        self.files = 0
-        self.bytes = 0
-        self.omitted = 0
+    def __init__(self, files: int) -> None:
+        self.files = files
+        # before an approval, what runs later is listed beyond the limit
+        self.marks = files if files > SHOWN_FILES else 0
+        self.bytes = _ALL_SHOWN_BYTES
+
+
+class _File(NamedTuple):
+    """A file on one side of a diff; `missing` says why its contents were not read."""
+
+    data: bytes
+    mode: int = 0
+    missing: str = ""
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.mode)
+
+    @property
+    def executable(self) -> bool:
+        return self.mode & 0o111 != 0 and not self.is_link
 
 
 def _diffs(
-    workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep], *, is_applied: bool
-) -> tuple[tuple[FileDiff, ...], int]:
-    """Return the diffs between workspace and layer: from the layer if the steps are applied, else to it."""
-    counts = _ReadCounts()
-    diffs = []
+    workspace: Workspace, layer: int, steps: Sequence[LayerStep], *, is_applied: bool, files: int
+) -> tuple[FileDiff, ...]:
+    """Return the diffs between workspace and layer: from the layer if the steps are applied, else to it.
+
+    Every step has at least one; beyond this number of files, one for all of its files.
+    """
+    reading = _Reading(files)
+    diffs: list[FileDiff] = []
     for step in steps:
-        if counts.files >= SHOWN_FILES:
-            counts.omitted += step.files
+        if step.kind == "mode" and step.before.mode == step.after.mode:
+            continue  # only for moving the files in it
+        path = shown_path(workspace, step)
+        if step.kind != "swap" or (reading.files <= 0 and not reading.marks):
+            diffs.append(_unread(path, step))
             continue
-        if step.kind in ("mode", "folder") or _is_closed(workspace, step):
+        if _is_closed(workspace, step):
+            diffs.append(_hidden(path, is_new=not step.before.inode, is_gone=not step.after.inode))
             continue
-        path = shown_path(workspace, step).rstrip("/")
-        in_workspace = _contents(step.root, step.path, counts)
-        in_layer = _contents(change.layer, step.slot, counts)
+        path = path.rstrip("/")
+        in_workspace = _contents(step.full_path, None, reading)
+        in_layer = _contents(step.slot, layer, reading)
         before, after = (in_layer, in_workspace) if is_applied else (in_workspace, in_layer)
+        if reading.files < 0:
+            diffs.append(_unread(path, step))
+            if before and after:
+                continue  # the names of one side are incomplete
+        elif not before and not after:
+            diffs.append(_empty(path, is_new=not step.before.inode))
         for inner in sorted({*before, *after}):
             full = f"{path}/{inner}" if inner else path
             old, new = before.get(inner), after.get(inner)
-            if old != new and not _is_hidden(workspace, full):
-                diffs.append(diff_of_bytes(full, old, new))
-    return tuple(diffs), counts.omitted
+            if old == new:
+                continue
+            if _is_hidden(workspace, full):
+                diffs.append(_hidden(full, is_new=old is None, is_gone=new is None))
+                continue
+            diff = diff_of_bytes(full, old and old.data, new and new.data)
+            diff.executable = (old is not None and old.executable, new is not None and new.executable)
+            diff.missing = (new and new.missing) or (old and old.missing) or diff.missing
+            diff.action = _kind_action(old, new)
+            diffs.append(diff)
+    return tuple(diffs)
 
 
-def _contents(base: str, path: str, counts: _ReadCounts) -> dict[str, bytes]:
-    """Return the files at a path by their path below it, within the limits."""
-    contents: dict[str, bytes] = {}
+def _unread(path: str, step: LayerStep) -> FileDiff:
+    """Return the entry of a step whose contents are not shown."""
+    diff = FileDiff(path, "", "")
+    if step.kind == "mode":
+        diff.action = f"permissions changed from {step.before.mode & 0o7777:o} to {step.after.mode & 0o7777:o}"
+        return diff
+    if step.kind == "conflict":
+        diff.action = "left alone, because someone else changed it"
+    elif step.kind == "folder":
+        diff.action = "folder created" if step.after.inode else "folder deleted"
+    else:
+        diff.action = _action(is_new=not step.before.inode, is_gone=not step.after.inode)
+        diff.missing = f"{step.files:,} files" if step.files > 1 else "there are too many files"
+    return diff
+
+
+def _empty(path: str, *, is_new: bool) -> FileDiff:
+    diff = FileDiff(f"{path}/", "", "")
+    diff.action = "folder created" if is_new else "folder deleted"
+    return diff
+
+
+def _hidden(path: str, *, is_new: bool, is_gone: bool) -> FileDiff:
+    diff = FileDiff(path, "", "")
+    diff.action, diff.missing = _action(is_new=is_new, is_gone=is_gone), "tools may not read it"
+    diff.is_hidden = True
+    return diff
+
+
+def _kind_action(old: _File | None, new: _File | None) -> str:
+    """Return in words what the contents of a file do not show: that it becomes a link, or who may use it."""
+    if new is not None and new.is_link and not (old and old.is_link):
+        return "link created" if old is None else "replaced by a link"
+    if old is None or new is None or old.is_link or not (old.mode ^ new.mode) & 0o666:
+        return ""
+    permissions = f"permissions changed from {old.mode & 0o777:o} to {new.mode & 0o777:o}"
+    return permissions if old.data == new.data else f"modified; {permissions}"
+
+
+def _action(*, is_new: bool, is_gone: bool) -> str:
+    return "created" if is_new else "deleted" if is_gone else "modified"
+
+
+def _contents(path: str, base: int | None, reading: _Reading) -> dict[str, _File]:
+    """Return the files at a path, absolute or from an open folder, by their path below it, within the limits."""
+    contents: dict[str, _File] = {}
     folder, name = os.path.split(path)
     try:
-        around = open_folder(os.path.join(os.path.realpath(base), folder))
+        around = open_folder(folder, base)
     except OSError:
         return contents
     try:
-        _read(around, name, "", contents, counts)
+        _read(around, name, "", contents, reading)
     finally:
         os.close(around)
     return contents
 
 
-def _read(around: int, name: str, inner: str, contents: dict[str, bytes], counts: _ReadCounts) -> None:
+def _read(around: int, name: str, inner: str, contents: dict[str, _File], reading: _Reading) -> None:
     try:
         status = os.stat(name, dir_fd=around, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             folder = os.open(name, collecting.FOLDER, dir_fd=around)
             try:
                 for entry in sorted(os.listdir(folder)):
-                    _read(folder, entry, f"{inner}/{entry}" if inner else entry, contents, counts)
+                    _read(folder, entry, f"{inner}/{entry}" if inner else entry, contents, reading)
             finally:
                 os.close(folder)
             return
-        if counts.files >= SHOWN_FILES or counts.bytes >= _ALL_SHOWN_BYTES:
-            counts.omitted += 1
+        reading.files -= 1
+        if reading.files < 0:
+            if reading.marks and runner(name, executable=bool(status.st_mode & 0o111), start=""):
+                reading.marks -= 1
+                contents[inner] = _File(b"%d" % status.st_mtime_ns, missing="there are too many files")
             return
-        counts.files += 1
-        contents[inner] = _read_file(around, name, status)
-        counts.bytes += len(contents[inner])
+        contents[inner] = _read_file(around, name, status, reading)
+        reading.bytes -= len(contents[inner].data)
     except FileNotFoundError:
         return
     except OSError:
-        counts.omitted += 1
+        contents[inner] = _File(b"", missing="it cannot be read")
 
 
-def _read_file(around: int, name: str, status: os.stat_result) -> bytes:
-    if stat.S_ISLNK(status.st_mode):
-        return b"[link to %s]\n" % os.fsencode(os.readlink(name, dir_fd=around))
-    if not stat.S_ISREG(status.st_mode):
-        return b"[not a regular file]\n"
-    if status.st_size > SHOWN_BYTES:
-        return b"[%d bytes, changed at %d]\n" % (status.st_size, status.st_mtime_ns)
+def _read_file(around: int, name: str, status: os.stat_result, reading: _Reading) -> _File:
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        return _File(b"[link to %s]\n" % os.fsencode(os.readlink(name, dir_fd=around)), mode)
+    if not stat.S_ISREG(mode):
+        return _File(b"[not a regular file]\n", mode)
+    if status.st_size > min(SHOWN_BYTES, reading.bytes):
+        identity = b"[%d bytes, changed at %d]\n" % (status.st_size, status.st_mtime_ns)
+        return _File(identity, mode, f"{status.st_size:,} bytes are too many to show")
     with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=around), "rb") as file:
-        return file.read(SHOWN_BYTES)
+        return _File(file.read(SHOWN_BYTES), mode)

@@ -15,6 +15,7 @@ from errno import ENOENT, ENXIO
 from typing import Self
 
 from hilt.files.collecting import DEPTH_MAX, FOLDER, is_whiteout, opened, take_marks, too_deep
+from hilt.files.writing import safe_mode
 from hilt.sandbox.handles import open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
@@ -36,8 +37,8 @@ class CopiedSteps:
         self._steps = steps
         self._name = f"c{layer.roots.index(root)}"
         self._count = 0
-        os.mkdir(f"{layer.folder}/{self._name}", 0o700)
-        self._slots = open_folder(os.path.realpath(f"{layer.folder}/{self._name}"))
+        os.mkdir(self._name, 0o700, dir_fd=layer.handle)
+        self._slots = open_folder(self._name, layer.handle)
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +121,7 @@ class CopiedSteps:
         """Copy a file, or a folder without its contents, with its attributes; return its slot and version."""
         slot = self._new_slot()
         source, target = f"/proc/self/fd/{folder}/{name}", f"/proc/self/fd/{self._slots}/{os.path.basename(slot)}"
-        mode = status.st_mode
+        mode = safe_mode(status.st_mode)
         if stat.S_ISLNK(mode):
             os.symlink(os.readlink(source), target)
         elif stat.S_ISDIR(mode):
@@ -156,7 +157,7 @@ def copy_attributes(source: str, target: str, status: os.stat_result) -> None:
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=not is_link)
     shutil.copystat(source, target, follow_symlinks=False)
     if not is_link:
-        os.chmod(target, stat.S_IMODE(status.st_mode))
+        os.chmod(target, stat.S_IMODE(safe_mode(status.st_mode)))
 
 
 def _is_folder(status: os.stat_result) -> bool:

@@ -15,7 +15,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.policy.paths import PathRules, fold
+from hilt.formats.names import GIT_PARTS, fold
+from hilt.homes import Homes
+from hilt.policy.paths import PathRules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,10 +42,10 @@ class Root:
         closed: Sequence[str] = (),
         read_only: Sequence[str] = (),
         installed: Callable[[], Sequence[str]] = tuple,
-        startup_files: Callable[[], Sequence[str]] = tuple,
+        homes: Callable[[], Homes] = Homes,
         is_library: bool = False,
     ) -> None:
-        """`installed` and `startup_files` return paths that only matter for writes; the first write calls them."""
+        """`installed` and `homes` return what only matters for writes; the first write calls them."""
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
         self.label = label  # prefix of displayed paths; None for the first root
@@ -53,7 +55,7 @@ class Root:
         self._closed = self._inside(closed)
         self._read_only = self._inside(read_only)
         self._find_installed = installed
-        self._find_startup_files = startup_files
+        self._find_homes = homes
 
     @cached_property
     def _installed(self) -> frozenset[tuple[str, ...]] | None:
@@ -62,9 +64,9 @@ class Root:
         return None if self.real in installed else self._inside(installed)
 
     @cached_property
-    def _startup_files(self) -> frozenset[tuple[str, ...]]:
-        """The startup files of a home directory inside this folder."""
-        return self._inside([path for path in self._find_startup_files() if _below(path, self.real)])
+    def _homes(self) -> Homes:
+        """The home directories inside this folder."""
+        return self._find_homes()
 
     def _inside(self, paths: Sequence[str]) -> frozenset[tuple[str, ...]]:
         # both as written and resolved
@@ -90,8 +92,8 @@ class Root:
         return self._installed is None or (bool(self._installed) and tuple(map(fold, parts)) in self._installed)
 
     def asks(self, parts: Sequence[str]) -> bool:
-        """Whether this is one of the user's startup files."""
-        return bool(self._startup_files) and tuple(map(fold, parts)) in self._startup_files
+        """Whether this is protected because it is in a home directory."""
+        return bool(self._homes.folders) and self._homes.protects(self.full(parts))
 
     def open(self) -> int:
         """Open the folder and return its descriptor; not cached, because a workspace may be replaced."""
@@ -364,7 +366,21 @@ class _Walk:
             door.check_object(place.status, place.path)
         if self._path.endswith(("/", "/.")):
             self._check_slash(place)
+        if self._write:
+            self._check_repository(place)
         return place
+
+    def _check_repository(self, place: Place) -> None:
+        """Raise for a part of a folder that is a repository, such as a bare one, or that this part would make one."""
+        for index, (folder, name) in enumerate(zip(self._handles, place.parts, strict=False)):
+            if fold(name) in GIT_PARTS and (cause := "HEAD" if _exists("HEAD", folder) else _worktree(folder)):
+                raise ToolError(
+                    "protected_path",
+                    f"{place.path} belongs to git, because {self._root.display_path([*place.parts[:index], cause])} "
+                    "exists; tools can only read it.",
+                    suggestion="Use git, or ask the user to change it.",
+                    path=place.path,
+                )
 
     def _check_slash(self, place: Place) -> None:
         """Raise if a path that ends with a slash is not a folder."""
@@ -502,6 +518,27 @@ class _Walk:
         if self._write:
             return ToolError("not_a_file", f"{path} is a file, not a folder.", suggestion="Use a path under a folder.")
         return ToolError("file_not_found", f"{path} is a file, not a folder.")
+
+
+def _worktree(folder: int) -> str:
+    """Return what shows that worktrees use an open folder, which needs no HEAD for that; "" if nothing does."""
+    try:
+        worktrees = os.open("worktrees", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return ""
+    try:
+        paths = (f"{name}/commondir" for name in os.listdir(worktrees))
+        return next((f"worktrees/{path}" for path in paths if _exists(path, worktrees)), "")
+    finally:
+        os.close(worktrees)
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _below(path: str, prefix: str) -> list[str] | None:

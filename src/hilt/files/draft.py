@@ -68,7 +68,7 @@ class Draft:
         """Set the contents of a target; its mode is unchanged unless one is given."""
         self._new[path] = data
         if mode is not None:
-            self._modes[path] = mode
+            self._modes[path] = writing.safe_mode(mode)
 
     def delete(self, path: str) -> None:
         """Delete a target."""
@@ -208,7 +208,7 @@ class Draft:
         with self._workspace.door.place(file.path, write=True) as place:
             folder = writing.make_folders(place)
             try:
-                mode = self._modes.get(file.path, file.mode if place.status is not None else None)
+                mode = self._modes.get(file.path, None if place.status is None else writing.safe_mode(file.mode))
                 return writing.write_temporary(
                     folder, place.name, writing.temporary_name(id, position), data, mode, place.status
                 )

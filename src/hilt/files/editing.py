@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hilt.call import Output
+from hilt.call import Output, ShownChange, ShownFile
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.output import views
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LARGE_BYTES = 1024 * 1024
 AROUND_LINES = 8  # more than the context lines of a diff
 AROUND_CHARACTERS = 256 * 1024  # limit of the search for the lines around a change
+SHOWN_CHARACTERS = 1_000_000  # of the diff that a person sees before they approve a change
+_START_CHARACTERS = 200  # of a file, enough to tell a script
 
 
 class Document:
@@ -292,6 +294,9 @@ class FileDiff:
         self.after = after
         self.new_path = new_path
         self.executable = (False, False)  # before and after
+        self.action = ""  # in words, if it is not clear from the texts
+        self.missing = ""  # why the diff does not have the contents
+        self.is_hidden = False  # from tools: only the person who approves the change sees that there is one
         self._lines_before = lines_before  # if the texts are only part of the file
         self._hunks: list[diffing.Hunk] | None = None
 
@@ -324,12 +329,45 @@ class FileDiff:
     @property
     def view(self) -> dict[str, Any]:
         """The diff as a view for people."""
-        return views.diff(self.new_path or self.path, diffing.stripped(self.hunks))
+        path = self.new_path or self.path
+        view = views.diff(path, diffing.stripped(self.hunks))
+        return {**view, "title": f"{views.encodable(path)} ({self.facts})"} if self.facts else view
+
+    @property
+    def facts(self) -> str:
+        """What the diff does not show, in words."""
+        return "; ".join(filter(None, (self.action, self.missing and f"not shown: {self.missing}")))
+
+    @property
+    def shown(self) -> ShownFile:
+        """The file as a person sees it in the list of a change."""
+        from hilt.policy.later import runner
+
+        path, text = self.new_path or self.path, self.after or ""
+        runs = runner(path, executable=self.executable[1], start=text[:_START_CHARACTERS])
+        return ShownFile(views.encodable(path), self._action, runs, self.missing)
+
+    @property
+    def _action(self) -> str:
+        if self.action:
+            return self.action
+        if self.before is None or self.after is None:
+            return "created" if self.before is None else "deleted"
+        if self.new_path is not None:
+            return f"renamed from {views.encodable(self.path)}"
+        if self.executable[0] != self.executable[1]:
+            return "made executable" if self.executable[1] else "made not executable"
+        return "modified"
 
 
 def diff_of_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> FileDiff:
     """Return a change of whole contents; binary contents are shown as their size and hash."""
-    return FileDiff(path, _as_text(before), _as_text(after), new_path)
+    diff = FileDiff(path, _as_text(before), _as_text(after), new_path)
+    if any(data is not None and encodings.is_binary(data[:512]) for data in (before, after)):
+        diff.missing = "its contents are binary"
+    elif before != after and diff.before == diff.after:
+        diff.missing = "its text stays the same, its bytes change"
+    return diff
 
 
 def _as_text(data: bytes | None) -> str | None:
@@ -338,6 +376,22 @@ def _as_text(data: bytes | None) -> str | None:
     if encodings.is_binary(data[:512]):
         return f"[binary: {len(data)} bytes, SHA-256 {sha256(data).hex()[:12]}]\n"
     return _visible(*encodings.decode(data))
+
+
+def shown_change(changes: Iterable[FileDiff]) -> ShownChange:
+    """Return a change as a person sees it: what needs attention comes first, and no file is cut in the middle."""
+    files: list[ShownFile] = []
+    pieces: list[str] = []
+    room = SHOWN_CHARACTERS
+    rows = [(change.shown, change) for change in changes]
+    for shown, change in sorted(rows, key=lambda row: not (row[0].runs or row[0].missing)):
+        diff = change.diff
+        if len(diff) > room:
+            shown, diff = shown._replace(missing="its diff is too long"), ""
+        room -= len(diff)
+        files.append(shown)
+        pieces.append(diff)
+    return ShownChange(tuple(files), "".join(pieces))
 
 
 def _visible(text: str, encoding: encodings.Encoding) -> str:
@@ -355,7 +409,7 @@ def diff_view(changes: list[FileDiff], *, many: bool = False) -> dict[str, Any]:
     """Return the view of a change; with `many`, always a list."""
     if len(changes) == 1 and not many:
         return changes[0].view
-    return views.diffs(change.view for change in changes)
+    return views.diffs(change.view for change in changes if not change.is_hidden)
 
 
 def edit_facts(match: EditMatch) -> dict[str, Any]:
@@ -409,7 +463,13 @@ def changed(
     return Output(text, view=diff_view(changes, many=many), meta=meta)
 
 
-def preview(changes: list[FileDiff], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
+def preview(
+    draft: Draft, changes: list[FileDiff], meta: dict[str, Any], *, otherwise: str, many: bool = False
+) -> Output:
     """Return the output of a dry run: the diff, or `otherwise` if it is empty."""
+    for change in changes:
+        if change.executable == (False, False) and change.new_path is None and change.before is not None:
+            change.executable = ((draft.mode(change.path) or 0) & 0o111 != 0,) * 2
     view = diff_view(changes, many=many)
-    return Output(diff_text(changes) or otherwise, view=view, meta={**meta, "dry_run": True})
+    text = diff_text(changes) or otherwise
+    return Output(text, view=view, meta={**meta, "dry_run": True}, change=shown_change(changes))

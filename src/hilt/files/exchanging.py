@@ -27,11 +27,10 @@ _SPARE = "spare"  # folder in the layer for swaps on file systems without exchan
 
 
 class SlotExchange:
-    """Swaps paths with the slots of one layer."""
+    """Swaps paths with the slots of one layer, an open folder."""
 
-    def __init__(self, layer: str) -> None:
-        self._folder = layer
-        self._layer = open_folder(os.path.realpath(layer))
+    def __init__(self, layer: int) -> None:
+        self.layer = layer
         self._handles: dict[tuple[str, str], int] = {}
         self._libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,7 +39,6 @@ class SlotExchange:
 
     def __exit__(self, *_: object) -> None:
         self._close_handles()
-        os.close(self._layer)
 
     def perform(self, steps: Sequence[LayerStep]) -> list[int]:
         """Perform all steps that are not done yet; return the positions of those that could not be performed."""
@@ -71,7 +69,7 @@ class SlotExchange:
 
     def sync(self) -> None:
         """Write everything on the file system of the layer to disk."""
-        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._layer)
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.layer)
         try:
             if self._libc.syncfs(folder) != 0:
                 number = ctypes.get_errno()
@@ -249,7 +247,7 @@ class SlotExchange:
         cached = self._handles.get((base, path))
         if cached is not None:
             return cached
-        handle = open_folder(base) if base else os.dup(self._layer)
+        handle = open_folder(base) if base else os.dup(self.layer)
         try:
             for name in filter(None, path.split("/")):
                 try:

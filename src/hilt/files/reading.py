@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from threading import Lock
 from typing import Any, Protocol
 
 from hilt.call import Output
 from hilt.errors import ToolError
 from hilt.fence import Fence
+from hilt.files.decoders import IMAGE_BYTES, IMAGE_PIXELS, PDF_READER, SCALER, check_pixels, too_large
 from hilt.files.workspace import FileContents, Workspace
+from hilt.formats.pictures import dimensions
 from hilt.output import views
 from hilt.output.overflow import Overflow
+from hilt.sandbox.decoding import decode
 from hilt.text import windows
 from hilt.text.windows import Lines, Window
 
-IMAGE_BYTES = 5 * 1024 * 1024
-IMAGE_PIXELS = 8000
-SCALED_PIXELS = 2000
 SNIFF_BYTES = 4096
 WHOLE_BYTES = 4 * 1024 * 1024  # up to this size the encoding is detected from the whole file, above it from the start
 
@@ -37,10 +34,6 @@ _SVG = (
 )
 _SVG_ENDS = (b"svg>", b"/>", b"-->")
 _SVG_BYTES = 64 * 1024  # the image may follow licences and entities
-
-_PDFIUM = Lock()  # PDFium is not thread-safe
-
-PDF_ADVICE = "convert the PDF to text first (pdftotext, pdftk, or a cloud OCR service) and read the text file"
 
 
 class ReadScope(Protocol):
@@ -71,10 +64,10 @@ def read(
             meta["sha256"] = checksum
     kind = image_type(file.data)
     if kind is not None:
-        return show_image(file.path, file.data, kind, meta)
+        return show_image(file.path, file.data, kind, meta, ctx.fence)
     size = len(file.data)
     if file.data.startswith(b"%PDF-") or file.path.lower().endswith(".pdf"):
-        file = FileContents(file.path, pdf_text(file.path, file.data, ctx.fence.check).encode(), file.status)
+        file = FileContents(file.path, pdf_text(file.path, file.data, ctx.fence).encode(), file.status)
     elif _is_binary(file.data):
         text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
         return Output(text, meta={**meta, "binary": True, "size": size})
@@ -99,90 +92,45 @@ def image_type(data: bytes) -> str | None:
     return None
 
 
-def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any]) -> Output:
+def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any], fence: Fence) -> Output:
     """Return an image as a block, scaled down if it is too large."""
     from base64 import b64encode
 
     size = len(data)
     meta["size"] = size
+    encoded = None
     if kind != "image/svg+xml":
-        data, kind, note = _scaled(name, data, kind)
+        encoded, note = _scaled(name, data, fence)
         if note:
             meta["notes"] = [note]
     elif size > IMAGE_BYTES:
-        raise _image_too_large(name, f"{size} bytes")
-    block = {"type": "image", "data": b64encode(data).decode(), "mimeType": kind}
+        raise too_large(name, f"{size} bytes")
+    kind = kind if encoded is None else "image/jpeg"
+    block = {"type": "image", "data": encoded or b64encode(data).decode(), "mimeType": kind}
     return Output(content=(block,), meta=meta, view=views.none(f"{name}: {kind}, {size} bytes"))
 
 
-def _scaled(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]:
-    """Return the image, its type and a note; scale it down with Pillow if it is too large."""
-    try:
-        from PIL import Image
-    except ImportError:
-        if len(data) > IMAGE_BYTES:
-            raise _image_too_large(name, f"{len(data)} bytes") from None
-        return data, kind, None
-    import io
-    import warnings
-
-    with warnings.catch_warnings():
-        # Pillow already rejects decompression bombs before decoding
-        warnings.simplefilter("ignore")
-        try:
-            picture = Image.open(io.BytesIO(data))
-            width, height = picture.size
-            if len(data) <= IMAGE_BYTES and max(width, height) <= IMAGE_PIXELS:
-                return data, kind, None
-            scale = min(1.0, SCALED_PIXELS / max(width, height))
-            smaller = picture.convert("RGB").resize((max(1, int(width * scale)), max(1, int(height * scale))))
-            buffer = io.BytesIO()
-            smaller.save(buffer, "JPEG", quality=85)
-        except Exception as error:  # Pillow raises many kinds of errors for broken and oversized images
-            if len(data) <= IMAGE_BYTES:
-                return data, kind, None
-            raise _image_too_large(name, f"{len(data)} bytes") from error
-    note = f"scaled down from {width} x {height} pixels, {len(data)} bytes"
-    return buffer.getvalue(), "image/jpeg", note
+def _scaled(name: str, data: bytes, fence: Fence) -> tuple[str | None, str | None]:
+    """Return a smaller image as base64 and a note, or None twice if the image may stay as it is."""
+    size = dimensions(data)
+    is_short = len(data) <= IMAGE_BYTES
+    if size is not None:
+        if is_short and max(size) <= IMAGE_PIXELS:
+            return None, None
+        check_pixels(name, *size)
+    smaller = decode(SCALER, name, data, fence, name=name)
+    if smaller is None and not is_short:
+        raise too_large(name, f"{len(data)} bytes")
+    if smaller is None or smaller[2] is None:
+        return None, None
+    width, height, encoded = smaller
+    return encoded, f"scaled down from {width} x {height} pixels, {len(data)} bytes"
 
 
-def _image_too_large(name: str, size: str) -> ToolError:
-    from hilt.installer import add_command
-
-    return ToolError(
-        "file_too_large",
-        f"The image {name} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
-        suggestion='Ask the user for a smaller image, or to install the extra "documents", which scales images down: '
-        + add_command("documents"),
-    )
-
-
-def pdf_text(name: str, data: bytes, check: Callable[[], None]) -> str:
+def pdf_text(name: str, data: bytes, fence: Fence) -> str:
     """Return the text of a PDF, page by page."""
-    try:
-        import pypdfium2
-    except ImportError:
-        from hilt.installer import add_command, missing
-
-        advice = f"{missing('documents', f'Reading {name}', 'pypdfium2')} To install it: {add_command('documents')}"
-        raise ToolError("unsupported_file", advice, suggestion=PDF_ADVICE) from None
-    with _PDFIUM:
-        try:
-            with closing(pypdfium2.PdfDocument(data)) as document:
-                return "\n".join(_pages(document, check)) + "\n"
-        except pypdfium2.PdfiumError as error:
-            raise _no_pdf(name) from error
-
-
-def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
-    for number in range(len(document)):
-        check()  # other calls wait for the lock
-        with closing(document[number]) as page, closing(page.get_textpage()) as text:
-            yield f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n")
-
-
-def _no_pdf(name: str) -> ToolError:
-    return ToolError("unsupported_file", f"{name} is a PDF; its text cannot be extracted.", suggestion=PDF_ADVICE)
+    text: str = decode(PDF_READER, name, data, fence, name=name)
+    return text
 
 
 def _is_binary(data: bytes) -> bool:

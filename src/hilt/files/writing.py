@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.state.history import Snapshot
 
+CAPABILITY = "security.capability"  # the attribute of a program that runs with rights of root
 SYNC_BATCH = 64  # new files that are open at the same time
 
 
@@ -225,6 +226,11 @@ def identity(status: os.stat_result | None) -> tuple[int, ...] | None:
     return None if status is None else (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
 
 
+def safe_mode(mode: int) -> int:
+    """Return the mode of a file without the bits that run it with the rights of its owner or group."""
+    return mode if stat.S_ISDIR(mode) else mode & ~(stat.S_ISUID | stat.S_ISGID)
+
+
 def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_result) -> None:
     status = os.fstat(descriptor)
     if (status.st_uid, status.st_gid) != (like.st_uid, like.st_gid):
@@ -236,6 +242,8 @@ def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_resu
         source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:
             for attribute in os.listxattr(source):
+                if attribute == CAPABILITY:
+                    continue  # a person gave it to the old contents
                 with suppress(OSError):
                     os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
         finally:

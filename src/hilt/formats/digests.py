@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
     from hashlib import sha256 as _small
 else:
     try:
-        from _sha2 import sha256 as _small  # Python 3.12 and later
-    except ImportError:
-        try:
+        # without the version, a folder of the workspace on sys.path would be searched for the missing module
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256 as _small
+        else:
             from _sha256 import sha256 as _small
-        except ImportError:
-            from hashlib import sha256 as _small
+    except ImportError:
+        from hashlib import sha256 as _small
 
 # from this size, OpenSSL is faster despite its import
 LARGE_BYTES = 256 * 1024

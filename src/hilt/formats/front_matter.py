@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
+LINES_MAX = 200  # keys of a JSON file whose lines are known
 SKIMMED_LINES = 200
 
 _FENCE = re.compile(r"---[ \t]*(\w*)[ \t]*\Z")
@@ -167,7 +169,8 @@ def _json(text: str) -> tuple[Any, Lines]:
         first = 2 if text.startswith("\n") else 1
         raise BadFrontMatter("The JSON is nested too deeply, or has a number with too many digits.", first) from None
     keys = value if isinstance(value, dict) else {}
-    lines = {(key,): _key_line(text, key, 0) for key in keys}
+    # each is looked for in the whole text
+    lines = {(key,): _key_line(text, key, 0) for key in islice(keys, LINES_MAX)}
     return value, {path: line for path, line in lines.items() if line is not None}
 
 

@@ -1,25 +1,87 @@
-"""Removes characters that a person does not see, before a model reads the text."""
+"""Characters that a person does not see: removed before a model reads a text, or made visible before a person does."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
-_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
-_INVISIBLE = (
-    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
-    r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\ufffe\uffff"
-)
-_OUTSIDE_SCHEMAS = r"\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+from hilt.formats.hidden_characters import HIDDEN, HIGH, SPACES
+
 # a JSON Schema pattern for text with a visible character; such patterns have no escapes above U+FFFF
-SOMETHING_VISIBLE = rf"[^\s{_CONTROLS}{_INVISIBLE}]"
-_PATTERN = re.compile(f"[{_CONTROLS}{_INVISIBLE}{_OUTSIDE_SCHEMAS}]")
+SOMETHING_VISIBLE = rf"[^\s{HIDDEN}]"
+_REMOVED = re.compile(rf"[{HIDDEN}{HIGH}\ud800-\udfff]")
 _IN_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # fast path for most pages
 _BREAKS = re.compile(r"\r\n?|[\x0b\x0c\u2028\u2029]")
-_SPACES = re.compile(r"\n(?:[ \t\xa0]*\n){2,}")
+_BLANK_LINES = re.compile(r"\n(?:[ \t\xa0]*\n){2,}")
+_SHOWN = re.compile(rf"[{HIDDEN}{HIGH}{SPACES}\ud800-\udfff]")
+_MARKS = re.compile(r"[^\x00-\u02ff]{5,}")  # may contain too many combining marks
+_MARKS_MAX = 4  # on one character: more would cover the lines around it
+_TYPOGRAPHIC = "\xa0\u2009\u202f\u3000"  # spaces in ordinary French, Chinese or Japanese text
+_JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # they shape Persian and Indic words, and emoji
 
 
 def visible(text: str) -> str:
     """Remove control and invisible characters; normalize line breaks, and collapse empty lines."""
     if not text.isascii() or _IN_ASCII.search(text):
-        text = _PATTERN.sub("", _BREAKS.sub("\n", text))
-    return _SPACES.sub("\n\n", text)
+        text = _REMOVED.sub("", _BREAKS.sub("\n", text))
+    return _BLANK_LINES.sub("\n\n", text)
+
+
+def is_hidden(character: str) -> bool:
+    """Whether a character is invisible, or is not a character of this Unicode version."""
+    return _REMOVED.match(character) is not None or unicodedata.category(character) in ("Co", "Cn")
+
+
+def shown(text: str, *, exact: bool) -> str:
+    """Return a text with invisible characters as pictures or code points; newline and tab stay.
+
+    Unless it must be `exact`, as before an approval, what ordinary text of any language has stays too.
+    """
+    if text.isascii():
+        return _SHOWN.sub(_picture, text)
+    text = _MARKS.sub(_limited, text)
+    if exact:
+        text = _SHOWN.sub(_picture, text)
+        return text if text.isprintable() else "".join(char if _is_plain(char) else _code(char) for char in text)
+    return _SHOWN.sub(_ordinary, text)
+
+
+def _is_plain(character: str) -> bool:
+    return character.isprintable() or character in "\n\t"
+
+
+def _ordinary(match: re.Match[str]) -> str:
+    """Return a typographic space, or a joiner between characters that it can join, as it is."""
+    character, (start, end) = match[0], match.span()
+    if character in _TYPOGRAPHIC:
+        return character
+    if character in _JOINERS:
+        before, after = match.string[start - 1 : start], match.string[end : end + 1]
+        joins = before == "\ufe0f" or (before > "\x7f" and not _SHOWN.match(before))
+        if character >= "\ufe00":
+            joins = (before > "\x7f" and not _SHOWN.match(before)) or after == "\u20e3"
+        elif joins:
+            joins = after > "\x7f" and not _SHOWN.match(after)
+        if joins:
+            return character
+    return _picture(match)
+
+
+def _picture(match: re.Match[str]) -> str:
+    character = match[0]
+    if character < " ":
+        return chr(0x2400 + ord(character))
+    # lone surrogates cannot be encoded for any output
+    return "␡" if character == "\x7f" else "\ufffd" if "\ud800" <= character <= "\udfff" else _code(character)
+
+
+def _code(character: str) -> str:
+    return f"<U+{ord(character):04X}>"
+
+
+def _limited(match: re.Match[str]) -> str:
+    pieces, marks = [], 0
+    for character in match[0]:
+        marks = marks + 1 if unicodedata.category(character).startswith("M") else 0
+        pieces.append(character if marks <= _MARKS_MAX else _code(character))
+    return "".join(pieces)

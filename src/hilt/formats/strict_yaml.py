@@ -22,7 +22,6 @@ NOT_A_STRING = object()  # the value of a plain = or <<, the only scalars that a
 
 
 _COMMENT = re.compile(r"#[^\n]*\n*")
-_EMPTY_LINE = re.compile(r"\n\n[ \t\n]*\Z")
 
 
 class BadStrictYaml(ValueError):
@@ -56,9 +55,15 @@ class _Loader(Reader, Scanner, Parser):
         """Skip to the next token; after an empty line, tabs count as spaces."""
         start = self.pointer
         super().scan_to_next_token()
-        while self.peek() == "\t" and _EMPTY_LINE.search(_COMMENT.sub("", self.buffer[start : self.pointer])):
+        is_after_empty_line = False
+        while self.peek() == "\t":
+            blanks = _COMMENT.sub("", self.buffer[start : self.pointer])
+            is_after_empty_line = is_after_empty_line or "\n\n" in blanks[len(blanks.rstrip(" \t\n")) :]
+            if not is_after_empty_line:
+                return
             while self.peek() == "\t":
                 self.forward()
+            start = self.pointer
             super().scan_to_next_token()
 
     def parse_document_end(self) -> Any:

@@ -27,3 +27,9 @@ def duration_seconds(text: str) -> int | None:
 def is_settled(changed_ns: int, now_ns: int) -> bool:
     """Whether a file checked at `now_ns` and last changed at `changed_ns` gets a new time when it changes again."""
     return now_ns - changed_ns > (TICK_NS if changed_ns % 1_000_000_000 else COARSE_TICK_NS)
+
+
+class Moment(int):
+    """A time in nanoseconds since 1970."""
+
+    __slots__ = ()

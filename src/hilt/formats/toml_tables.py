@@ -18,13 +18,22 @@ TomlValue = str | bool | Sequence[str] | Mapping[str, str]
 
 _HEADER = re.compile(r"""[ \t]*(\[\[?)((?:[^"'\[\]]|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\]?[ \t]*(?:#.*)?$""")
 LINES_MAX = 500  # in a table to replace: each value is parsed separately
+# the parser takes the square of the time for these
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Return the value of a document, or raise ValueError or RecursionError."""
+    if _LONG_KEY.search(text):
+        raise ValueError("a key has more than 100 parts")
+    return tomllib.loads(text)
 
 
 def parse(text: str) -> dict[str, Any]:
     """Return the value of a document."""
     try:
-        return tomllib.loads(text)
+        return loads(text)
     except (ValueError, RecursionError) as error:
         raise NotEditable(f"it is not TOML: {error}") from None
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hilt.knowledge.folders import FolderShelf, prefixes
-from hilt.places import SKILL_FOLDERS, utf8_path
+from hilt.loaders import paths_of
+from hilt.places import utf8_path
 
 CLIENTS = ("claude", "codex", "pi")
 PERSONAL = ("skills", "agents", "commands")  # below our own configuration directory
-PROJECT = (*SKILL_FOLDERS, ".hilt/agents", ".hilt/commands", ".claude/commands")  # below a workspace
+PROJECT = (*paths_of("skill"), *paths_of("agent"), *paths_of("command"))  # below a workspace
 
 _JSON_BYTES = 1024 * 1024
 _KINDS = {"skills": "skill", "agents": "agent", "commands": "command"}

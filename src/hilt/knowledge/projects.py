@@ -71,10 +71,10 @@ class ProjectFolder:
 
     def table(self, name: str) -> dict[str, Any]:
         """Return the TOML table in a file; empty if there is none."""
-        import tomllib
+        from hilt.formats.toml_tables import loads
 
         try:
-            return tomllib.loads(self.text(name).removeprefix("\ufeff"))
+            return loads(self.text(name).removeprefix("\ufeff"))
         except (ValueError, RecursionError):
             return {}
 

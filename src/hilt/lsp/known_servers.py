@@ -353,22 +353,3 @@ def install_folders(program: str, home: str) -> list[str]:
         elif not is_below(home, folder):
             folders.append(folder)
     return folders
-
-
-def search_path(path: str, roots: tuple[str, ...]) -> str:
-    """Return a PATH without relative folders and without those in the workspace, whose programs are not trusted."""
-    return os.pathsep.join(
-        folder
-        for folder in path.split(os.pathsep)
-        if os.path.isabs(folder) and not any(is_below(os.path.realpath(folder), root) for root in roots)
-    )
-
-
-def find(kind: ServerKind, path: str, roots: tuple[str, ...]) -> str | None:
-    """Return the program of a server on a PATH; None if there is none outside the workspace."""
-    for folder in search_path(path, roots).split(os.pathsep):
-        program = os.path.join(folder, kind.program)
-        is_program = folder and os.path.isfile(program) and os.access(program, os.X_OK)
-        if is_program and not any(is_below(os.path.realpath(program), root) for root in roots):
-            return program
-    return None

@@ -12,7 +12,7 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.lsp.asking import Asking, printed
 from hilt.lsp.disk import DiskWatch
-from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site, find
+from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site
 from hilt.lsp.language_server import LanguageServer, Report
 from hilt.lsp.questions import ServerAnswer, ServerQuestion
 from hilt.lsp.server_connection import RunningProgram, ServerError, ServerExited, ServerTimeout
@@ -38,13 +38,13 @@ Launch = Callable[[ServerKind, str], tuple[Site, RunningProgram]]
 
 
 class CallerEnvironment(NamedTuple):
-    """The environment of a caller: the workspace folders, the PATH, and how to read a file and start a confined server.
+    """The environment of a caller: the workspace folders, and how to find, read and start what a server needs.
 
     Callers with the same fingerprint may share a server: its sandbox would be the same.
     """
 
     roots: tuple[str, ...]
-    path: str
+    find: Callable[[str], str | None]  # the path of a program outside the workspace
     fingerprint: str
     launch: Launch
     read: Callable[[str], str | None]  # the text of a file by its real path; None if tools cannot read it
@@ -85,7 +85,7 @@ class LanguageServers:
         kinds = [kind for kind in language.servers if _serves(kind, question.action)]
         reasons: dict[ServerKind, str] = {}  # why an installed server does not answer
         for kind in kinds:
-            program = find(kind, caller.path, caller.roots)
+            program = caller.find(kind.program)
             if program is None:
                 continue
             flaw = kind.flaw(Site(caller.roots, os.path.realpath(program), ""))
@@ -142,7 +142,7 @@ class LanguageServers:
     def ask_warm(self, caller: CallerEnvironment, question: ServerQuestion) -> ServerAnswer | None:
         """Return the answer of a server that is running and ready; None if there is none, or it fails."""
         for kind in _language(question).servers:
-            program = find(kind, caller.path, caller.roots)
+            program = caller.find(kind.program)
             with self._lock:
                 server = self._servers.get((kind.name, program or "", caller.fingerprint))
                 if server is None or not server.is_alive or not server.is_ready:

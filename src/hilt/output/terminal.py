@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from hilt.formats.invisible import shown
 from hilt.output.foreign_views import validate
 from hilt.output.printed import SEQUENCES
 from hilt.output.views import LANGUAGES, View
@@ -103,23 +104,8 @@ def summary(view: View) -> str:
 
 
 def inert(text: str) -> str:
-    """Return the text with terminal control characters replaced by visible ones; newline and tab are kept."""
-    return text.translate(_VISIBLE)
-
-
-def _visible_replacements() -> dict[int, str]:
-    replacements = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
-    replacements[0x7F] = "␡"
-    controls = [*range(0x80, 0xA0), 0x2028, 0x2029]
-    bidirectional = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-    # invisible in a terminal, but a model reads them; joiners and variation selectors stay, as they affect display
-    invisible = [0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)]
-    replacements |= {code: f"<U+{code:04X}>" for code in (*controls, *bidirectional, *invisible)}
-    # lone surrogates, which no output stream can encode
-    return replacements | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
-
-
-_VISIBLE = _visible_replacements()
+    """Return the text with control and invisible characters replaced by visible ones; newline and tab are kept."""
+    return shown(text, exact=False)
 
 
 def _inline(text: str) -> str:

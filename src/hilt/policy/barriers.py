@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
+from hilt.formats.names import fold
 from hilt.policy import path_globs
 from hilt.policy.path_globs import Component, Match
-from hilt.policy.paths import fold
 from hilt.policy.rule_forms import Below, Matching
 from hilt.policy.rules import Rule, RuleSet
-from hilt.policy.subject import Subject, Touched
+from hilt.policy.subject import Base, Subject, Touched
 
 EFFECTS = ("read", "write")  # the index is `write`, False or True
 
@@ -43,13 +43,13 @@ class _PathState(NamedTuple):
 class PathWatch:
     """Path rules of one effect, matched against resolved absolute paths. Safe to use from many threads."""
 
-    def __init__(self, rules: Iterable[Rule], root: str, links: Links) -> None:
-        """`rules` are path rules; relative globs start at `root`."""
+    def __init__(self, rules: Iterable[Rule], base: Base, links: Links) -> None:
+        """`rules` are path rules."""
         self.rules = tuple(rules)
-        self._root = root
+        self._base = base
         self._bases: dict[str, list[_PathPattern]] = {}
         for rule in self.rules:
-            for pattern in _patterns(rule, root, links):
+            for pattern in _patterns(rule, base, links):
                 self._bases.setdefault(pattern.base, []).append(pattern)
         self._cache = {"/": self._started("/", [])}
 
@@ -82,23 +82,29 @@ class PathWatch:
         return [
             rule
             for rule in self.rules
-            if any(PathWatch((rule,), self._root, {}).reach(folder) != "no" for folder in folders)
+            if any(PathWatch((rule,), self._base, {}).reach(folder) != "no" for folder in folders)
         ]
+
+    def naming(self, name: str) -> PathWatch | None:
+        """Return a watch for the rules with this name as a component; None if there are none."""
+        rules = [rule for rule in self.rules if tuple(name) in _glob(rule).folded]
+        return PathWatch(rules, self._base, {}) if rules else None
 
     def literal_paths(self) -> set[str]:
         """Return the literal paths of rules whose remaining components match everything below."""
-        named = set()
+        named: set[str] = set()
         for rule in self.rules:
             glob = _glob(rule)
             names = path_globs.literal(glob)
             if names and all(map(path_globs.matches_any, glob.exact[len(names) :])):
-                named.add(_literal_path(glob, self._root))
+                named.update(_literal_paths(glob, self._base))
         return named
 
     def literal_prefixes(self) -> set[str]:
         """Return the literal paths before the first wildcard of absolute globs."""
-        return {_literal_path(_glob(rule), self._root) for rule in self.rules if _glob(rule).is_absolute} | {
-            base for base in self._bases if base not in ("/", self._root)
+        absolute = [_glob(rule) for rule in self.rules if _glob(rule).is_absolute]
+        return {path for glob in absolute for path in _literal_paths(glob, self._base)} | {
+            base for base in self._bases if base not in ("/", self._base.root)
         }
 
     def _state(self, path: str) -> _PathState:
@@ -122,8 +128,12 @@ class PathWatch:
         return state
 
     def _started(self, path: str, live: list[tuple[_PathPattern, set[int]]]) -> _PathState:
-        """Start the patterns that are relative to this path."""
-        live += [(pattern, path_globs.start(pattern.components)) for pattern in self._bases.get(path, ())]
+        """Start the patterns that are relative to this path, or to the one that it is a copy of."""
+        original = self._base.original(path)
+        if original == self._base.root:
+            live += self._state(original).live
+        patterns = (*self._bases.get(path, ()), *(self._bases.get(original, ()) if original is not None else ()))
+        live += [(pattern, path_globs.start(pattern.components)) for pattern in patterns]
         covering = (pattern.rule for pattern, states in live if len(pattern.components) in states)
         return _PathState(next(covering, None), live)
 
@@ -131,41 +141,25 @@ class PathWatch:
 class Bars(NamedTuple):
     """The path rules in force. Each pair is one watch for reading and one for writing."""
 
-    root: str
+    base: Base
     links: Links
     deny: tuple[PathWatch, PathWatch]
     ask: tuple[PathWatch, PathWatch]
     sandbox: tuple[PathWatch, PathWatch]  # for commands: what they may not access
 
 
-def with_copy(rulesets: Iterable[RuleSet], root: str, folder: str) -> tuple[RuleSet, ...]:
-    """Return the rules; those that deny or ask about paths below `root` are repeated for its copy in `folder`."""
-    return tuple(
-        rules._replace(rules=(*rules.rules, *(moved for rule in rules.rules for moved in _moved(rule, root, folder))))
-        for rules in rulesets
-    )
-
-
-def _moved(rule: Rule, root: str, folder: str) -> Iterable[Rule]:
-    form = rule.form
-    if rule.verdict != "allow" and isinstance(form, Below) and form.glob.is_absolute:
-        for glob in path_globs.moved(form.glob, root, folder):
-            yield rule._replace(form=form._replace(glob=glob))
-
-
-def find_links(rulesets: Iterable[RuleSet], root: str, resolve: Callable[[str], str]) -> dict[str, str]:
+def find_links(rulesets: Iterable[RuleSet], base: Base, resolve: Callable[[str], str]) -> dict[str, str]:
     """Return the literal paths of rules that contain links, with the resolved paths."""
     links = {}
     for rule in _path_rules(rulesets):
-        if path_globs.literal(_glob(rule)):
-            path = _literal_path(_glob(rule), root)
+        for path in _literal_paths(_glob(rule), base) if path_globs.literal(_glob(rule)) else ():
             real = resolve(path)
             if real != path:
                 links[path] = real
     return links
 
 
-def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], links: Links) -> Bars | None:
+def make_bars(rulesets: Iterable[RuleSet], base: Base, roots: Sequence[str], links: Links) -> Bars | None:
     """Return the path rules in force in a workspace with these folders; None when there are none."""
     rules = _path_rules(rulesets)
     if not rules:
@@ -173,7 +167,7 @@ def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], link
 
     def watches(verdict: str, links: Links) -> tuple[PathWatch, PathWatch]:
         read, write = (
-            PathWatch((rule for rule in rules if (rule.verdict, _effect(rule)) == (verdict, effect)), root, links)
+            PathWatch((rule for rule in rules if (rule.verdict, _effect(rule)) == (verdict, effect)), base, links)
             for effect in EFFECTS
         )
         return read, write
@@ -183,11 +177,11 @@ def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], link
     # a sandbox that closes a whole workspace folder would be useless; for such a rule the command itself asks
     read, write = (
         PathWatch(
-            (*denying.rules, *(rule for rule in asking.rules if not _closes_a_root(rule, root, roots))), root, links
+            (*denying.rules, *(rule for rule in asking.rules if not _closes_a_root(rule, base, roots))), base, links
         )
         for denying, asking in zip(deny, ask, strict=True)
     )
-    return Bars(root, links, deny, ask, (read, write))
+    return Bars(base, links, deny, ask, (read, write))
 
 
 class Barrier:
@@ -268,7 +262,7 @@ def _without_approved(bars: Bars, subject: Subject) -> tuple[PathWatch, PathWatc
     if approved.isdisjoint(rule for watch in bars.sandbox for rule in watch.rules):
         return bars.sandbox
     read, write = (
-        PathWatch((rule for rule in watch.rules if rule not in approved), bars.root, bars.links)
+        PathWatch((rule for rule in watch.rules if rule not in approved), bars.base, bars.links)
         for watch in bars.sandbox
     )
     return read, write
@@ -287,22 +281,25 @@ def _glob(rule: Rule) -> path_globs.PathGlob:
     return cast(Below, rule.form).glob
 
 
-def _patterns(rule: Rule, root: str, links: Links) -> Iterable[_PathPattern]:
+def _patterns(rule: Rule, base: Base, links: Links) -> Iterable[_PathPattern]:
     glob = _glob(rule)
-    yield _PathPattern(rule, "/" if glob.is_absolute else root, path_globs.wide(glob))
+    yield _PathPattern(rule, "/" if glob.is_absolute else base.root, path_globs.wide(glob))
     names = path_globs.literal(glob)
-    real = links.get(_literal_path(glob, root)) if names else None
-    if real is not None:
-        yield _PathPattern(rule, real, glob.folded[len(names) :])
+    for path in _literal_paths(glob, base) if names else ():
+        if path in links:
+            yield _PathPattern(rule, links[path], glob.folded[len(names) :])
 
 
-def _literal_path(glob: path_globs.PathGlob, root: str) -> str:
-    """Return the literal path before the first wildcard of a glob."""
-    return posixpath.join("/" if glob.is_absolute else root, *path_globs.literal(glob))
+def _literal_paths(glob: path_globs.PathGlob, base: Base) -> Iterable[str]:
+    """Yield the literal path before the first wildcard of a glob, and the same path in the copy."""
+    path = posixpath.join("/" if glob.is_absolute else base.root, *path_globs.literal(glob))
+    yield path
+    if base.copy and (path + "/").startswith(base.root.rstrip("/") + "/"):
+        yield base.copy + path[len(base.root.rstrip("/")) :]
 
 
-def _closes_a_root(rule: Rule, root: str, roots: Sequence[str]) -> bool:
-    watch = PathWatch((rule,), root, {})
+def _closes_a_root(rule: Rule, base: Base, roots: Sequence[str]) -> bool:
+    watch = PathWatch((rule,), base, {})
     return any(map(watch.encloses, roots))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from hilt.policy.paths import fold
+from hilt.formats.names import fold
 from hilt.policy.subject import Touched
 
 Match = Literal["yes", "maybe", "no"]
@@ -94,20 +94,6 @@ def applies(glob: PathGlob, touched: Touched) -> Match:
 def wide(glob: PathGlob) -> tuple[Component, ...]:
     """Return the components that a deny or ask matches against folded names."""
     return glob.folded if glob.is_absolute or len(glob.folded) != 1 else (None, *glob.folded)
-
-
-def moved(glob: PathGlob, root: str, folder: str) -> list[PathGlob]:
-    """Return absolute globs that match in a copy of `root` what an absolute glob matches below `root`."""
-    states = start(glob.folded)
-    for name in filter(None, root.split("/")):
-        if len(glob.folded) in states:
-            break  # it matches a folder around the root
-        states = step(glob.folded, states, fold(name))
-    names: tuple[Component, ...] = tuple(tuple(name) for name in folder.split("/") if name)
-    folded = tuple(_fold_component(name) for name in names)
-    return [
-        glob._replace(exact=names + glob.exact[state:], folded=folded + glob.folded[state:]) for state in sorted(states)
-    ]
 
 
 def literal(glob: PathGlob) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from hilt import loaders
 from hilt.errors import ToolError
+from hilt.formats.names import fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,21 +16,15 @@ SENSITIVE = (".git", ".ssh", ".aws", ".gnupg", ".env", ".env.*")
 READABLE = (".env.example", ".env.sample", ".env.template")
 # configuration of agents: it controls what later calls may do and which programs they start
 PROTECTED = (
-    ".hilt",
-    ".nanocoder",
-    ".jcli",
-    ".claude",
-    ".agents",
+    *loaders.PROTECTED,
     ".codex",
     ".cursor",
     ".gemini",
     ".kiro",
     ".opencode",
     ".qwen",
-    ".mcp.json",
     "opencode.json",
     "opencode.jsonc",
-    "agents.config.json",
     ".hilt-undo-*",  # files that commands replaced, if the state directory is on another file system
 )
 # configuration that runs code when the user opens or enters the folder, or uses git in it
@@ -40,69 +36,6 @@ ASKED = (
     ".devcontainer.json",
     ".envrc",
     ".husky",
-)
-# below a home directory: files that run automatically, or configure programs that the user runs
-START_FILES = (
-    ".profile",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".inputrc",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".pam_environment",
-    ".gitconfig",
-    ".tmux.conf",
-    ".direnvrc",
-    ".gdbinit",
-    ".pdbrc",
-    ".config/direnv",
-    ".config/git",
-    ".config/fish",
-    ".config/autostart",
-    ".config/systemd",
-    ".config/environment.d",
-    ".local/share/systemd",
-    "Library/LaunchAgents",
-    # programs on PATH, and what Python loads automatically, such as the user's .pth files
-    "bin",
-    ".local/bin",
-    ".local/lib",
-    ".cargo/bin",
-    ".cargo/config.toml",
-    ".cargo/env",
-    "Library/Python",
-    # settings of editors
-    ".vimrc",
-    ".vim",
-    ".config/nvim",
-    ".emacs",
-    ".emacs.d",
-    ".config/emacs",
-    ".config/Code/User",
-    ".config/zed",
-    "Library/Application Support/Code/User",
-    # would give access to others, or run something, if it were created
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".npmrc",
-    ".pip",
-    ".config/pip",
 )
 
 
@@ -194,17 +127,6 @@ class _Patterns:
         if self._compiled is None:
             self._compiled = _compile(self._globs, self.deep)
         return self._compiled.match(name + "\0" + folded) is not None
-
-
-def fold(text: str) -> str:
-    """Normalize a name like file systems that ignore case, Unicode form and invisible characters."""
-    if text.isascii():
-        return text.lower()
-    from unicodedata import category, normalize
-
-    # to file systems that ignore format characters, ".g<zero width>it" is ".git"
-    visible = "".join(character for character in text if category(character) != "Cf")
-    return normalize("NFKC", normalize("NFKC", visible).casefold())
 
 
 def is_glob(pattern: str) -> bool:

@@ -24,6 +24,17 @@ class Touched(NamedTuple):
     named: str = ""
 
 
+class Base(NamedTuple):
+    """The folder that relative rules start at, and a copy of it in which all rules apply to the same paths."""
+
+    root: str
+    copy: str = ""
+
+    def original(self, path: str) -> str | None:
+        """Return the path in the folder that a path in the copy stands for; None for a path elsewhere."""
+        return self.root + path[len(self.copy) :] if self.copy and (path + "/").startswith(self.copy + "/") else None
+
+
 class Subject(NamedTuple):
     """A call as rules see it.
 

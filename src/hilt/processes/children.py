@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Child, Confined, Finished, RoomWatch
     from hilt.sandbox.profile import Availability
+    from hilt.sandbox.running import RunningWatch
 
 PIPE_BYTES = 1 << 20
 _ATTEMPTS = 5  # to start a program while others rename folders
@@ -48,6 +49,7 @@ class SessionProcesses(NamedTuple):
     confine: Confine
     available: Callable[[], Availability]
     watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # polls the size of their private folders
+    disarming: Callable[[], AbstractContextManager[RunningWatch]]
     processes: int
     memory: int
     file_size: int
@@ -81,6 +83,10 @@ class Processes:
     def overlays(self) -> Overlays:
         """The overlays on which commands can run."""
         return self._shared.overlays()
+
+    def disarming(self) -> AbstractContextManager[RunningWatch]:
+        """Disarm what the block puts into the workspace for git, agents and editors."""
+        return self._shared.disarming()
 
     @contextmanager
     def folder(self, path: str) -> Iterator[WorkingFolder]:
@@ -188,6 +194,18 @@ class Processes:
         seconds: float | None,
     ) -> Job:
         """Start a command of the caller as a background job, confined."""
+        return _retry(lambda: self._start(argv, command, cwd, network, seconds, tty=tty))
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        command: str,
+        cwd: WorkingFolder,
+        network: str | None,
+        seconds: float | None,
+        *,
+        tty: bool,
+    ) -> Job:
         from hilt.sandbox import process
 
         jobs = self._shared.jobs()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,8 +16,9 @@ from hilt.config import RuntimePaths, Settings
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.files.door import Door
+from hilt.homes import find_homes
 from hilt.output.overflow import Overflow
-from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, is_glob, matcher, without
+from hilt.policy.paths import ASKED, PROTECTED, PathRules, is_glob, matcher, without
 from hilt.processes.children import Processes, SessionProcesses
 
 TYPE_CHECKING = False
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.profile import Profile, Sandbox
+    from hilt.surroundings import Surroundings
 
 
 _TEXT_BYTES = 4 << 20
@@ -58,35 +61,49 @@ class Confinement:
         self,
         place: RuntimePaths,
         settings: Settings,
-        environ: Mapping[str, str],
+        surroundings: Surroundings,
         rules: PathRules,
         mode: Callable[[str], str],
         bars: Callable[[Door], Bars | None],
         shared: Sandbox | None,
-        always_readable: tuple[str, ...] = (),
+        guarded: Sequence[str] = (),
     ) -> None:
         """`mode` returns the mode of a session, `bars` the rules on paths. The caller closes a `shared` sandbox.
 
-        `always_readable` paths stay readable even where the folder around them is hidden.
+        `guarded` are patterns of the user's own places in the workspace that hilt loads from.
         """
         self._place = place
         self._settings = settings
-        self._environ = environ
+        self._environ, self._surroundings = surroundings.given, surroundings
         self._rules = rules
         self._mode = mode
         self._bars = bars
         self._sandbox = shared
+        if shared is not None:
+            shared.find_program = surroundings.find
         self._is_own = shared is None
-        self._always_readable = tuple(map(os.path.realpath, always_readable))
+        self._is_copy = False
         unprotected = settings["shell.writable"]
-        self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), unprotected)
+        self._protected = without((*PROTECTED, *ASKED, *guarded, *settings["workspace.protected"]), unprotected)
         self._is_protected = matcher(self._protected)
-        self._start_files = without(START_FILES, unprotected)
         self._lock = threading.Lock()
+
+    def in_copy(self, settings: Settings, bars: Callable[[Door], Bars | None]) -> Confinement:
+        """Return the confinement of programs in a copy of the workspace.
+
+        They can write the copy instead of the workspace, and see nothing of the workspace that its own programs cannot.
+        """
+        self.sandbox()
+        other = copy(self)
+        other._settings, other._bars, other._is_own, other._is_copy = settings, bars, False, True
+        return other
 
     def recover(self) -> None:
         """Disarm what commands left for git to run when hilt was killed."""
-        self.sandbox().recover(self._rules.is_sensitive)
+        from hilt.sandbox.sensitive import NameRules
+
+        homes = find_homes((self._place.root,), self._environ, self._settings["shell.writable"])
+        self.sandbox().recover(NameRules(self._rules.is_sensitive, self._is_protected, homes))
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the pending notes on what was disarmed, and clear them."""
@@ -139,6 +156,7 @@ class Confinement:
                 confine=confine,
                 available=lambda: self.sandbox().availability(),
                 watch=watch,
+                disarming=lambda: self.sandbox().disarming(profile_of(None)),
                 processes=settings["shell.processes"],
                 memory=settings["shell.memory_mb"] << 20,
                 file_size=settings["shell.file_mb"] << 20,
@@ -209,12 +227,13 @@ class Confinement:
         roots = tuple(root.real for root in door.roots if root.writable)
         variables = [self._environ.get(name) for name in ("PATH", "HOME")]
         fingerprint = config.digest(repr(([settings[name] for name in names], denied, roots, variables)))
-        path = self._environ.get("PATH", os.defpath)
-        return CallerEnvironment(roots, path, fingerprint, partial(self._launch, door), partial(_text, door))
+        return CallerEnvironment(
+            roots, self._surroundings.find, fingerprint, partial(self._launch, door), partial(_text, door)
+        )
 
     def _launch(self, door: Door, kind: ServerKind, program: str) -> tuple[Site, PipedProgram]:
         """Start a language server; its private folder, with its caches, is kept after it exits."""
-        from hilt.lsp.known_servers import Site, install_folders, search_path
+        from hilt.lsp.known_servers import Site, install_folders
         from hilt.processes.children import machine_memory
         from hilt.processes.piped import start_piped
 
@@ -228,10 +247,10 @@ class Confinement:
         # where mounts are possible, the private folder is mounted as /tmp
         is_mounted = sandbox.availability().kind == "bubblewrap"
         cache = "/tmp" if is_mounted else f"{profile.private}/tmp"  # noqa: S108
-        site = Site(profile.roots, os.path.realpath(program), cache)
+        site = Site(profile.write or profile.roots, os.path.realpath(program), cache)
         environment = {
             **{name: self._environ[name] for name in ("HOME", "LANG", "LC_ALL") if name in self._environ},
-            "PATH": search_path(self._environ.get("PATH", os.defpath), profile.roots) if kind.has_path else "",
+            "PATH": self._surroundings.search_path() if kind.has_path else "",
             "XDG_CACHE_HOME": f"{cache}/cache",
             "TMPDIR": cache,
             **kind.variables(site),
@@ -253,6 +272,7 @@ class Confinement:
                 from hilt.sandbox.profile import Sandbox
 
                 self._sandbox = Sandbox(self._place.state)
+                self._sandbox.find_program = self._surroundings.find
             return self._sandbox
 
     def _environment(self) -> dict[str, str]:
@@ -269,30 +289,41 @@ class Confinement:
         return rooms.private_folder(self._place.state, self._place.id, config.digest(session))
 
     def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
-        from hilt.sandbox.profile import Profile, layer_folders
+        from hilt.sandbox import layers, overlay
+        from hilt.sandbox.profile import Profile
 
         place, settings = self._place, self._settings
-        roots = tuple(root.real for root in door.roots if root.writable)
+        writable = tuple(root.real for root in door.roots if root.writable)
+        roots = (*writable, place.root) if self._is_copy else writable
+        trees = places.worktrees_dir(place.state)
         own_files = (path for root in roots for path in places.installation(root, settings["shell.writable"]))
+        sockets = [os.path.abspath(os.path.expanduser(path)) for path in settings["shell.sockets"]]
         profile = Profile(
             name=settings["shell.sandbox"],
             roots=roots,
             is_sensitive=self._rules.is_sensitive,
             protected=tuple(name.strip("/") for name in self._protected if not is_glob(name)),
-            closed=(place.state, place.config, *layer_folders(roots, place.id)),
+            closed=(place.state, place.config, *((trees,) if os.path.isdir(trees) else ())),
             home=place.home,
             read=settings["shell.read"],
+            # where commands can write, they could put a link to another socket
+            sockets=tuple(os.path.realpath(path) for path in sockets if not self._surroundings.place(path)),
             network=network,  # type: ignore[arg-type]  # validated by settings and schema
             session=session,
             private=self._private_folder(session),
             folder=folder,
-            always_readable=self._always_readable,
+            write=writable if self._is_copy else (),
             is_protected=self._is_protected,
-            start_files=self._start_files,
+            homes=find_homes(writable, self._environ, settings["shell.writable"]),
             read_only=tuple(dict.fromkeys(own_files)),
         )
         watches = self._watches(door)
-        return profile if watches is None else _with_denied_paths(profile, *watches)
+        profile = profile if watches is None else _with_denied_paths(profile, *watches)
+        if profile.writable and "overlay" in self.sandbox().availability().features:
+            # before any program runs that could see it being made
+            with layers.open_places(overlay.outermost(profile), place.state, place.id):
+                pass
+        return profile._replace(closed=(*profile.closed, *layers.recorded(place.state)))
 
     def _watches(self, door: Door) -> tuple[PathWatch, PathWatch] | None:
         """Return the rules on reading and writing that apply to a command: those of its call, else of the workspace."""
@@ -324,7 +355,11 @@ def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> P
     for watch, hides in ((write, False), (read, True)):
         starts = watch.literal_prefixes()
         if starts:
-            outside |= dict.fromkeys(denied.find(watch.reach, starts, profile.roots), hides)
+            # a folder above a start may be unreadable
+            outside |= dict.fromkeys(denied.find(watch.reach, ("/", *starts), profile.roots), hides)
+        if about_git := watch.naming(".git"):
+            repositories = [os.path.join(root, ".git") for root in profile.roots]
+            outside |= dict.fromkeys(denied.find(about_git.reach, repositories, ()), hides)
     unreadable = tuple(path for path, hides in outside.items() if hides)
     missing = [
         path for path in sorted(write.literal_paths()) if innermost(path, profile.roots) and not os.path.lexists(path)

@@ -47,8 +47,10 @@ def writable(paths: Iterable[str], root: str, profile: Profile) -> tuple[str, ..
             raise _unwritable(path, "it is outside the workspace")
         names = real[len(outer.rstrip("/")) + 1 :].split("/")
         prefixes = ["/".join(names[: count + 1]) for count in range(len(names))]
-        guarded = (*(os.path.join(profile.home, name) for name in profile.start_files), *profile.read_only)
-        if ".git" in names or any(map(profile.is_protected, prefixes)) or innermost(real, guarded):
+        is_protected = any(
+            profile.is_protected(prefix) or profile.homes.protects(os.path.join(outer, prefix)) for prefix in prefixes
+        )
+        if ".git" in names or is_protected or innermost(real, profile.read_only):
             raise _unwritable(path, "it is protected")
         if any(map(profile.is_sensitive, prefixes)):
             raise _unwritable(path, "it is sensitive")

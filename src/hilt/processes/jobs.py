@@ -34,7 +34,7 @@ INPUT_BYTES = 64 << 10  # unread input of a job
 
 _CHUNK_BYTES = 1 << 16
 _END_BYTES = 256  # at the end of the output, where a character or escape sequence may be incomplete
-_CHECK_SECONDS = 0.1  # between two checks of what a job leaves for git to run
+_CHECK_SECONDS = 0.5  # between two checks of what a job leaves for git to run
 _CHECK_SHARE = 40  # the pause is at least this many times as long as the check
 _STUCK_SECONDS = 15.0  # a job that still runs this long after SIGTERM is stuck in the kernel
 _EXIT_CODES = {"timeout": 124, "limit": 137}
@@ -461,17 +461,11 @@ class _Work:
             poller.register(self.child, select.POLLIN)
         if self._source >= 0:
             poller.register(self._source, select.POLLIN | (select.POLLOUT if self._typed else 0))
-        if self.confined is not None:
-            changes, not_before = self.confined.changes()
-            if changes >= 0 and not_before <= monotonic():
-                poller.register(changes, select.POLLIN)
 
     def due(self) -> float:
         """When the job must be checked even without an event."""
         next_watch = inf if self.watch is None or self.ending is not None else self.watch.due()
-        not_before = inf if self.confined is None else self.confined.changes()[1]
-        next_changes = not_before if not_before > monotonic() else inf
-        return min(self.deadline, self._stuck, self._next_check, next_watch, next_changes)
+        return min(self.deadline, self._stuck, self._next_check, next_watch)
 
     def attend(self, ready: Mapping[int, int], running: int) -> bool:
         """Handle pending events; True when the job has ended. All running jobs share the time for checks."""
@@ -495,8 +489,6 @@ class _Work:
         ended = child.poll()
         now = monotonic()
         if ended is not None:
-            if self.confined is not None:
-                self.confined.check_changes()
             self._drain()
             self._conclude(ended.code, child.exceeded())
             return True
@@ -505,8 +497,6 @@ class _Work:
             if exceeded is not None:
                 self._give_up(_describe(exceeded))
         if self.confined is not None:
-            if self.confined.changes()[0] in ready:
-                self.confined.check_changes()
             if now >= self._next_check:
                 self.confined.check()
                 self._next_check = monotonic() + running * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - now))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache, cached_property
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 
 from hilt.config import digest
 from hilt.errors import ToolError
 from hilt.files import command_changes
 from hilt.files.command_changes import CommandChange
 from hilt.files.workspace import Workspace
-from hilt.sandbox import bubblewrap, disarming, overlay
+from hilt.sandbox import bubblewrap, disarming, layers, overlay
 from hilt.sandbox.handles import remove_tree
-from hilt.sandbox.overlay import LayerPlace, UpperLayer
+from hilt.sandbox.layers import LayerPlaces
+from hilt.sandbox.overlay import UpperLayer
+from hilt.sandbox.profile import PathJudge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 
 NOT_MOUNTED = "the overlay could not be mounted"
+NO_PLACE = "no folder on the workspace's file system can hold the overlay"
 
 
 def is_not_started(error: ToolError) -> bool:
@@ -62,12 +65,16 @@ class Overlays:
         reason = overlay.obstacle(self.profile(), self._available())
         if not reason and self.has_jobs():
             reason = "a background job of the session is running"
-        return reason or ("" if self.place else "no folder on the workspace's file system can hold the overlay")
+        if reason:
+            return reason
+        with self.places() as places:
+            return "" if places else NO_PLACE
 
-    @cached_property
-    def place(self) -> LayerPlace | None:
-        """The folders for the layers of this workspace."""
-        return overlay.find_place(overlay.outermost(self.profile()), self._state, self.workspace.store.id)
+    def places(self) -> AbstractContextManager[LayerPlaces | None]:
+        """Open the folders for the layers of this workspace."""
+        attribute = overlay.attribute(in_user_namespace=overlay.needs_user_namespace())
+        roots = overlay.outermost(self.profile())
+        return layers.open_places(roots, self._state, self.workspace.store.id, attribute=attribute)
 
 
 class UndoableRun:
@@ -99,23 +106,26 @@ class UndoableRun:
     @contextmanager
     def layer(self) -> Iterator[UpperLayer | None]:
         """Yield the layer for one attempt to run the command; None if it runs without one."""
-        place = None if self.skipped else self._overlays.place
-        if place is None:
+        if self.skipped:
             yield None
             return
         workspace = self._overlays.workspace
-        for folder in filter(None, place):
-            command_changes.tidy(workspace, folder)
-        roots = overlay.outermost(self._overlays.profile())
-        self._recording = recording = workspace.store.history().mark()
-        try:
-            yield overlay.make(place, recording.id, roots, whole=bool(self._previewed))
-        finally:
-            if not self._is_settled:
-                command_changes.discard(recording, f"{place.folder}/{recording.id}")
-            if place.scratch:
-                remove_tree(f"{place.scratch}/{recording.id}")
-            recording.release()
+        with self._overlays.places() as places:
+            if places is None:
+                raise ToolError("sandbox_unavailable", f"The command did not start: {NO_PLACE}.")
+            for place in filter(None, places):
+                command_changes.tidy(workspace, place)
+            roots = overlay.outermost(self._overlays.profile())
+            self._recording = recording = workspace.store.history().mark()
+            try:
+                with overlay.make(places, recording.id, roots, whole=bool(self._previewed)) as layer:
+                    yield layer
+            finally:
+                if not self._is_settled:
+                    command_changes.discard(recording, places.layers.handle)
+                if places.scratch:
+                    remove_tree(places.scratch.handle, recording.id)
+                recording.release()
 
     def settle(self, layer: UpperLayer) -> tuple[str, ...]:
         """Apply the changes of an ended command, or store them as a preview; return notes on what was disarmed."""
@@ -129,7 +139,7 @@ class UndoableRun:
         notes = tuple(
             note
             for root in layer.roots
-            for note in disarming.disarm_new(root, layer.upper(root), absent, profile.is_sensitive)
+            for note in disarming.disarm_new(root, layer.upper(root), absent, profile.names, PathJudge(profile, root))
         )
         self._is_settled = True
         if self._previewed:

@@ -19,8 +19,8 @@ from hilt.state.trail import TrailEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.active_call import ActiveCall
     from hilt.processes.jobs import JobState
-    from hilt.running.active_call import ActiveCall
 
 
 SERVED_SECONDS = 0.1  # between two checks whether a server is running

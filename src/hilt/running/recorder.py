@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from hilt.active_call import ActiveCall
 from hilt.call import Json, Result
 from hilt.errors import ToolError
+from hilt.output.incidents import log_incident
 from hilt.pipeline import Prepared, failure
 from hilt.places import serving_marker
-from hilt.running.active_call import ActiveCall
 from hilt.state.trail import Trail, TrailEntry, digest
 
 TYPE_CHECKING = False
@@ -81,7 +82,7 @@ class Recorder:
                 self.telemetry(entry, active.call.id)
         except Exception as caught:  # noqa: BLE001  # the caller is waiting for a result
             # no result without a record
-            error = caught if isinstance(caught, ToolError) else self.incident(caught)
+            error = caught if isinstance(caught, ToolError) else log_incident(self._state, caught)
             return failure(active.call, unrecorded(error, ran=active.ran))
         meta = {**result.meta, "timing": {"ms": micros / 1000}}
         if notes := self._take_notes():
@@ -111,7 +112,7 @@ class Recorder:
 
     def report_exception(self, prepared: Prepared | None, error: BaseException) -> ToolError:
         """Log an exception that escaped from a call, and return the error to report."""
-        incident = self.incident(error)
+        incident = log_incident(self._state, error)
         if prepared is None or prepared.tool.source == "built-in":
             return incident
         number = incident.details["incident"]
@@ -121,20 +122,6 @@ class Recorder:
             suggestion="The traceback is in incidents.log, in the state directory.",
             incident=number,
         )
-
-    def incident(self, error: BaseException) -> ToolError:
-        """Log a bug in hilt and return the error to report."""
-        return log_incident(self._state, error)
-
-
-def log_incident(state: str, error: BaseException) -> ToolError:
-    """Log a bug in hilt and return the error to report."""
-    incident = os.urandom(4).hex()
-    with suppress(Exception):  # the log may not be writable; the caller still gets an error
-        from hilt.running.incidents import log
-
-        log(state, incident, error)
-    return ToolError("internal", f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
 
 
 def _id_text(id: Json) -> str:

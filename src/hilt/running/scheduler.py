@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 
+from hilt.active_call import WATCH_SECONDS, ActiveCall
 from hilt.call import Result
+from hilt.call_threads import CallThreads
 from hilt.declaration import TIMEOUT_SECONDS
 from hilt.errors import ToolError
 from hilt.pipeline import failure
-from hilt.running.active_call import WATCH_SECONDS, ActiveCall
 from hilt.running.lanes import Lanes
-from hilt.running.threads import CallThreads
 
 WAITERS_MAX = 512
 

@@ -6,9 +6,10 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
+from hilt import variables
 from hilt.errors import ToolError
 from hilt.sandbox import seccomp
 from hilt.sandbox.profile import Availability
@@ -17,7 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount, Overlay
 
-_FORMAT = 5
+Find = Callable[[str], str | None]  # the path of a program by its name
+
+_FORMAT = 6
 _RECORD = "sandbox.json"
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _SWITCHES = (
@@ -30,30 +33,36 @@ _SWITCHES = (
 )
 _SEATBELT = "/usr/bin/sandbox-exec"
 _PROBE_SECONDS = 20.0
+_NO_SOCKETS = " Commands cannot use Unix sockets, because hilt may not connect them for others."
+_CONNECT = "from _socket import *; a = socket(1); a.bind(''); a.listen(); socket(1).connect(a.getsockname())"
 
 
-def find(state: str) -> Availability:
+def _nowhere(name: str) -> None:
+    return None
+
+
+def find(state: str, find_program: Find = _nowhere) -> Availability:
     """Return which sandbox works here, from the cache if it is still valid."""
     path = os.path.join(state, _RECORD)
-    key = _key()
+    key = _key(find_program)
     with suppress(OSError, ValueError, TypeError, KeyError):
         with open(path, "rb") as file:
             record = json.load(file)
         if record["key"] == key:
             fields = record["availability"]
             return Availability(**{**fields, **{name: tuple(fields[name]) for name in ("missing", "features")}})
-    available = probe(state)
+    available = probe(state, find_program)
     _remember(path, key, available)
     return available
 
 
-def probe(state: str) -> Availability:
+def probe(state: str, find_program: Find = _nowhere) -> Availability:
     """Probe the sandboxes of this system, strongest first; mounts are tested on a folder in the state directory."""
     if sys.platform == "darwin":
         return _probe_seatbelt()
     if not sys.platform.startswith("linux"):
         return Availability("none", f"Sandboxing is not supported on {sys.platform}.")
-    program = find_bubblewrap()
+    program = find_bubblewrap(find_program)
     available, problem = _probe_bubblewrap(program, state) if program else (None, "bubblewrap is not installed.")
     if available:
         return available
@@ -62,19 +71,16 @@ def probe(state: str) -> Availability:
     remedy = _remedy(program)
     abi = ruleset.abi()
     if abi:
-        return Availability(
-            "landlock",
-            f"{problem} Landlock (ABI {abi}) enforces only part of the sandbox.",
-            landlock.missing(abi),
-            remedy,
-        )
+        features = ("sockets",) if _answers_calls() else ()
+        facts = f"{problem} Landlock (ABI {abi}) enforces only part of the sandbox.{'' if features else _NO_SOCKETS}"
+        return Availability("landlock", facts, landlock.missing(abi), remedy, features=features)
     missing = ("files", "network", "processes")
     return Availability("none", f"{problem} The kernel does not support Landlock either.", missing, remedy)
 
 
-def find_bubblewrap() -> str | None:
-    """Return the path of a bubblewrap that only root or the user can have installed."""
-    for path in _candidates():
+def find_bubblewrap(find_program: Find = _nowhere) -> str | None:
+    """Return the path of a bubblewrap that only root or the user can have installed; `find_program` looks on PATH."""
+    for path in (*(f"{folder}/bwrap" for folder in _SYSTEM_FOLDERS), find_program("bwrap") or ""):
         try:
             real = os.path.realpath(path)
             statuses = [os.stat(real), os.stat(os.path.dirname(real))]
@@ -84,14 +90,6 @@ def find_bubblewrap() -> str | None:
         if trusted and stat.S_ISREG(statuses[0].st_mode) and os.access(real, os.X_OK):
             return real
     return None
-
-
-def _candidates() -> Iterator[str]:
-    for folder in _SYSTEM_FOLDERS:
-        yield os.path.join(folder, "bwrap")
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        if os.path.isabs(folder):
-            yield os.path.join(folder, "bwrap")
 
 
 def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, str]:
@@ -124,6 +122,11 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
                 enabled = (*enabled, "handles", *(["overlay"] if _mounts_overlays(program, state) else []))
             else:
                 facts += " Mounts by handle are not supported, so only one command at a time can run in a workspace."
+            # connecting.py looks for sockets in our network
+            if _answers_calls(program, *(argument for argument in arguments if argument != "--unshare-net"), "--"):
+                enabled = (*enabled, "sockets")
+            elif is_filtered:
+                facts += _NO_SOCKETS
             return Availability("bubblewrap", facts, missing, "", program, enabled), ""
     return None, f"{version} does not work: {reason or 'it printed no error'}."
 
@@ -140,27 +143,46 @@ def _mounts_overlays(program: str, state: str) -> bool:
     """Whether the kernel lets this user mount overlays (5.11 for ordinary users) in the state directory."""
     import shlex
 
-    from hilt.sandbox import overlay
-    from hilt.sandbox.handles import remove_tree
+    from hilt.sandbox import layers, overlay
+    from hilt.sandbox.handles import remove_path
 
     folder = os.path.join(os.path.realpath(state), f"probe-{os.urandom(4).hex()}")
     probed = os.path.join(folder, "probed")
-    place = None
+    scratch = ""
     try:
         os.makedirs(probed, 0o700)
-        place = overlay.find_place((probed,), folder, "probe")
-        if place is None:
-            return False
-        layer = overlay.make(place, "layer", (probed,), whole=True)
-        mounts: list[Mount] = [(os.fsencode(probed), None, os.fsencode(probed), None, True)]
-        has_run = _runs(program, state, mounts, overlay.mounts(layer, ()), f": > {shlex.quote(probed)}/new")
-        return has_run and os.listdir(layer.upper(probed)) == ["new"] and not os.listdir(probed)
+        attribute = overlay.attribute(in_user_namespace=overlay.needs_user_namespace())
+        with layers.open_places((probed,), folder, "probe", attribute=attribute) as places:
+            if places is None:
+                return False
+            scratch = places.scratch.path if places.scratch else ""
+            with overlay.make(places, "layer", (probed,), whole=True) as layer:
+                mounts: list[Mount] = [(os.fsencode(probed), None, os.fsencode(probed), None, True)]
+                has_run = _runs(program, state, mounts, overlay.mounts(layer, ()), f": > {shlex.quote(probed)}/new")
+                return has_run and os.listdir(layer.upper(probed)) == ["new"] and not os.listdir(probed)
     except OSError:
         return False
     finally:
-        remove_tree(folder)
-        if place is not None and place.scratch:
-            remove_tree(place.scratch)
+        for path in filter(None, (folder, scratch)):
+            remove_path(path)
+
+
+def _answers_calls(*prefix: str) -> bool:
+    """Whether connecting.py may answer the system calls of a program; not in every container."""
+    from hilt.sandbox.process import Confined, Limits, run
+
+    if os.uname().machine not in seccomp.MACHINES:
+        return False
+    record = os.memfd_create("sockets", os.MFD_CLOEXEC)
+    try:
+        confined = Confined(asks=(*seccomp.asking(), ()), record=record)
+        argv = (*prefix, sys.executable, "-I", "-S", "-c", _CONNECT)
+        limits = Limits(timeout=_PROBE_SECONDS)
+        return run(argv, cwd="/", env=variables.libraries(os.environ), limits=limits, confined=confined).exit_code == 0
+    except (OSError, ToolError):
+        return False
+    finally:
+        os.close(record)
 
 
 def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay], script: str) -> bool:
@@ -203,10 +225,10 @@ def _remedy(program: str | None) -> str:
     return "In a container, allow user namespaces and mounts of /proc (docker: --security-opt seccomp=unconfined)."
 
 
-def _key() -> list[object]:
+def _key(find_program: Find = _nowhere) -> list[object]:
     """Everything that the result of the probe depends on."""
     system = os.uname()
-    program = find_bubblewrap() if system.sysname == "Linux" else _SEATBELT
+    program = find_bubblewrap(find_program) if system.sysname == "Linux" else _SEATBELT
     try:
         status = os.stat(program) if program else None
     except OSError:

@@ -38,18 +38,17 @@ from hilt.places import RealPaths
 from hilt.sandbox import mounting, mountpoints, repositories, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
-from hilt.sandbox.network import Loopbacks, host_sockets
+from hilt.sandbox.network import Loopbacks
 from hilt.sandbox.process import Confined
 from hilt.sandbox.profile import Availability, PathJudge, Profile, innermost, is_below, own_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.mounting import Mount, Overlay
+    from hilt.sandbox.mounting import Mount
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Findings, Search
-    from hilt.sandbox.standby import Entry
 
 Identity = tuple[int, int]  # device and inode
 Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
@@ -57,6 +56,7 @@ Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
 # the descriptor numbers of Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
+_NAME_BYTES = 255
 # folders below /run without sockets, which programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
 
@@ -129,12 +129,8 @@ def confine(
     *,
     tty: bool = False,
     layer: UpperLayer | None = None,
-    repeats: bool = False,
 ) -> Iterator[Confined]:
-    """Yield how to start a program under bubblewrap; its resources are held until the end of the block.
-
-    With `repeats`, a sandbox for the next program is prepared when this one has ended.
-    """
+    """Yield how to start a program under bubblewrap; its resources are held until the end of the block."""
     # before the workspace is searched: leftovers of a crash are not the user's files
     points.recover()
     try:
@@ -144,10 +140,10 @@ def confine(
         if error.errno not in SWAPPED:
             raise
         raise renamed() from error
-    program_filter = seccomp.assemble(
-        os.uname().machine,
-        unix=profile.network != "none",
-        user_namespaces="disable-userns" in available.features,
+    unix = profile.network != "none" and "sockets" in available.features
+    user_namespaces = "disable-userns" in available.features
+    program_filter = seccomp.for_profile(
+        profile, internet=True, unix=unix, processes=True, user_namespaces=user_namespaces
     )
     resolve = RealPaths()
     home = resolve(profile.home)
@@ -156,12 +152,8 @@ def confine(
         # git fails on the folder mounted there; this is the other file that it reads
         variables["GIT_CONFIG_GLOBAL"] = os.path.join(home, ".config/git/config")
     folder = resolve(cwd)
-    entry: Entry | None = None
     with ExitStack() as stack:
-        stack.callback(lambda: entry.renew() if entry is not None else None)
-        mount_points = stack.enter_context(
-            points.hold(plan.missing, reuse=innermost(profile.private, profile.roots) is None)
-        )
+        mount_points = stack.enter_context(points.hold(plan.missing))
         if "handles" in available.features:
             stage = os.path.join(resolve(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
@@ -187,17 +179,14 @@ def confine(
             arguments += ["--seccomp", str(_FILTER_FD)]
         # reports an exit code only if the program itself ran, not if the sandbox could not be set up
         arguments += ["--json-status-fd", str(_STATUS_FD)]
-        if repeats and mounts is not None and not tty and profile.network != "loopback":
-            entry = _entry(available.program, arguments, program_filter, mounts, variables, folder)
         arguments += ["--chdir", folder]
         arguments += [argument for name, value in variables.items() for argument in ("--setenv", name, value)]
         guard = Guard(
-            kept={step.path for step in plan.steps if step.purpose == "repository"},
-            hides=True,
+            enforces=True,
             empty=[path for path in plan.missing if not mountpoints.is_file(path)],
             absent=plain_names(profile),
         )
-        watch = stack.enter_context(watches.hold(profile, findings, guard))
+        watch = stack.enter_context(watches.hold(profile, guard, findings))
         status = memory_file("status", b"")
         fds = [memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in arguments)), status]
         if program_filter is not None:
@@ -211,39 +200,18 @@ def confine(
                 stack.callback(os.close, fd)
         yield Confined(
             prefix=(available.program, "--args", str(_ARGUMENTS_FD), "--"),
+            set_variable="--setenv",
             fds=tuple(fds),
             namespaces=loopback_namespaces,
+            asks=(*seccomp.asking(), profile.sockets) if unix else None,
+            record=stack.enter_context(loopbacks.record(profile.session)) if unix else -1,
             mounts=mounts,
             layer=layer,
-            entry=entry,
-            has_run=lambda: (entry is not None and entry.is_used) or b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
+            has_run=lambda: b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
             notes=watch.notes,
             check=watch.check,
             repeated=watch.repeated,
-            changes=watch.changes,
-            check_changes=watch.check_changes,
         )
-
-
-def _entry(
-    program: str,
-    arguments: list[str],
-    program_filter: bytes | None,
-    mounts: tuple[bytes, list[Mount], list[Overlay]],
-    variables: Mapping[str, str],
-    cwd: str,
-) -> Entry | None:
-    """Return how to start a program in a waiting sandbox; None for a plan that changes mounts of such a sandbox."""
-    from hilt.sandbox.standby import Entry, SandboxTemplate
-
-    stage, steps, overlays = mounts
-    early = tuple(step for step in steps if isinstance(step[2], str))
-    late = [step for step in steps if not isinstance(step[2], str)]
-    if any(step[0] == b"/" or step[0].startswith((b"/dev/", b"/proc/")) for step in late):
-        return None
-    return Entry(
-        SandboxTemplate(program, tuple(arguments), program_filter, stage, early), late, overlays, variables, cwd
-    )
 
 
 def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:
@@ -302,7 +270,6 @@ def make_plan(
     view.guard_workspace(findings)
     view.hide_home()
     view.hide_sensitive(findings)
-    view.hide_sockets()
     return view.finish()
 
 
@@ -386,6 +353,9 @@ class _View:
         for path in filter(os.path.exists, profile.always_readable):
             if path not in self._writable:
                 self._show(path, "shown", hold=False)
+        for path in profile.sockets if profile.network != "none" else ():
+            if _is_socket(path):
+                self._show(path, "named sockets", hold=False)
         if profile.folder and os.path.isdir(profile.folder):
             folder = self._real_path(profile.folder)
             self._show(folder, "session folder", hold=False)
@@ -408,34 +378,27 @@ class _View:
                 self._refuse_link(os.path.join(root, name))
             if not os.path.lexists(os.path.join(root, ".git")):
                 self._guard(os.path.join(root, ".git"), "repository")
+        denied = self._profile.denied_outside
+        hidden = tuple(path for path, hides in denied if hides)
         for git in findings.repositories:
             for path in repositories.guarded(git):
                 # inside, programs may have created links; their targets are guarded
-                self._guard(self._real_path(path), "repository", refuse_links=False)
+                if not innermost(real := self._real_path(path), hidden):
+                    self._guard(real, "repository", refuse_links=False)
         for path in findings.guarded:
             if self._profile.denies_write is not None and self._profile.denies_write(path):
                 self._guard(path, "rule", refuse_links=False)
+            elif self._profile.homes.protects(path):
+                self._guard(path, "hidden name", refuse_links=False)
             else:
                 self._guard_in_place(path)
-        for path in self._profile.denied_missing:
+        for path in (*self._profile.denied_missing, *(path for path, hides in denied if not hides)):
             self._guard(path, "rule", refuse_links=False)
-        guarded = dict.fromkeys(self._profile.read_only, "installation") | dict.fromkeys(
-            self._start_files(), "start files"
-        )
-        for path, purpose in guarded.items():
+        for path in self._profile.read_only:
             # a missing path that listings would show is watched instead
             around = innermost(path, tuple(self._writable))
             if around and (os.path.lexists(path) or not _is_plain(os.path.relpath(path, around))):
-                self._guard(path, purpose)
-
-    def _start_files(self) -> Iterator[str]:
-        for home in self._homes:
-            if not any(is_below(home, path) or is_below(path, home) for path in self._writable):
-                continue
-            for name in self._profile.start_files:
-                # a macOS folder that every listing would show
-                if not name.startswith("Library/"):
-                    yield os.path.join(home, name)
+                self._guard(path, "installation")
 
     def hide_home(self) -> None:
         """Hide credentials, browser profiles and histories."""
@@ -458,18 +421,8 @@ class _View:
             # a program of its owner could make it readable
             self._hide(path, "unreadable", unreadable=True)
         for path, is_unreadable in self._profile.denied_outside:
-            # nothing outside the workspace can be written anyway
             if is_unreadable:
                 self._hide(path, "rule", unreadable=True)
-
-    def hide_sockets(self) -> None:
-        """Hide sockets of programs outside the sandbox; with network "none" there are no Unix sockets to reach them."""
-        if self._profile.network == "none":
-            return
-        for path in host_sockets():
-            # programs of this session may use sockets in the workspace to talk to each other
-            if self._is_shown(path) and not innermost(path, self._profile.roots) and os.path.exists(path):
-                self._hide(self._real_path(path), "sockets of others")
 
     def finish(self) -> Plan:
         """Return all steps, from the outermost path to the innermost."""
@@ -564,6 +517,8 @@ class _View:
                     raise _replaceable(prefix)
                 return  # a link to itself
             if index < len(names) - 1:
+                if self._profile.homes.protects(prefix):
+                    return  # as a whole
                 self._hold(prefix)
             elif (stat.S_ISDIR(mode) and _is_empty(prefix)) or (stat.S_ISREG(mode) and mountpoints.is_ours(prefix)):
                 self._keep_empty(prefix, purpose)
@@ -676,6 +631,14 @@ def identity(path: str) -> Identity | None:
     return status.st_dev, status.st_ino
 
 
+def _is_socket(path: str) -> bool:
+    """Whether a path leads to a Unix socket."""
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
 def _replaceable(path: str) -> ToolError:
     return ToolError(
         "sandbox_unavailable",
@@ -686,7 +649,7 @@ def _replaceable(path: str) -> ToolError:
 
 
 def _is_name(text: str) -> bool:
-    return "/" not in text and text not in ("", ".", "..")
+    return "/" not in text and text not in ("", ".", "..") and len(os.fsencode(text)) <= _NAME_BYTES
 
 
 def _is_plain(path: str) -> bool:

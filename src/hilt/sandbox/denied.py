@@ -1,4 +1,4 @@
-"""Finds existing paths outside the workspace that rules deny, by walking the folders that they could match."""
+"""Finds existing paths that rules deny where the workspace is not searched, by walking what they could match."""
 
 from __future__ import annotations
 
@@ -16,12 +16,9 @@ Reach = Callable[[str], str]  # for a path: "yes", "maybe" if something below ma
 
 
 def find(reach: Reach, starts: Iterable[str], roots: tuple[str, ...]) -> list[str]:
-    """Return the real paths outside the roots that rules deny; raise if there are too many.
-
-    `starts` are folders to start from in addition to /, because a folder above them may be unreadable.
-    """
+    """Return the real paths outside the roots that rules deny, at or below `starts`; raise if there are too many."""
     denied_paths: dict[str, None] = {}
-    pending = ["/", *starts]
+    pending = list(starts)
     seen: set[str] = set()
     while pending:
         path = pending.pop()

@@ -7,7 +7,7 @@ line, as git itself writes it. A file that does not parse counts as dangerous as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 CONTENT_BYTES = 1 << 20  # a longer file counts as dangerous
@@ -60,6 +60,19 @@ _KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _PLAIN_VALUE = re.compile(r'[^"\\#;]*')
 _QUOTED_VALUE = re.compile(r'"((?:[^"\\]|\\["\\nt])*)"')
 _HOOK = re.compile(r"[A-Za-z0-9-]+")
+_GITDIR = b"gitdir: "
+_MAX_ALTERNATES = 1000  # lines; git follows five levels of them, and nobody needs that many
+_REFERENCE = re.compile(rb"(?i)path|worktree|templatedir")
+_REFERENCES = (
+    ("include", "path"),
+    ("includeif", "path"),
+    ("core", "hookspath"),
+    ("core", "worktree"),
+    ("init", "templatedir"),
+)
+# possessive: it reads files that anyone may have written
+_SECTION = re.compile(r'\[[ \t]*+([A-Za-z0-9-]++)[^]"]*+(?:"(?:[^"\\]|\\.)*+")?[^]]*+\]')
+_VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"?|([^"#;]+)|[#;].*')
 
 IsKnown = Callable[[str], bool]  # whether this existed before
 
@@ -74,9 +87,9 @@ class GitVerdict(NamedTuple):
 HARMLESS = GitVerdict()
 
 
-def is_hook(name: str, mode: int) -> bool:
-    """Whether git may run a file in a hooks folder; samples and disabled files have a dot in their names."""
-    return bool(mode & 0o111) and _HOOK.fullmatch(name) is not None
+def is_hook(name: str) -> bool:
+    """Whether git may run a file of this name in a hooks folder; samples and disabled files have a dot in theirs."""
+    return _HOOK.fullmatch(name) is not None
 
 
 def judge_whole(data: bytes, is_known: IsKnown, danger: str) -> GitVerdict:
@@ -137,10 +150,44 @@ def judge_commondir(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> Git
     return judge_whole(data, is_known, "another place for hooks and configuration")
 
 
+def judge_alternates(data: bytes, is_known: IsKnown, is_harmless: Callable[[str], bool]) -> GitVerdict:
+    """Judge the list of repositories in which git looks for objects, too."""
+    lines = _text(data).split("\n")
+    if len(lines) > _MAX_ALTERNATES:
+        return judge_whole(data, is_known, "objects elsewhere")
+    rest = [line for line in lines if not line or line[0] == "#" or is_known(line) or is_harmless(line)]
+    return HARMLESS if rest == lines else GitVerdict(("objects elsewhere",), _bytes("\n".join(rest)))
+
+
 def read_gitdir(data: bytes) -> str | None:
     """Return the path in a `.git` file; None when git would not follow it."""
-    text = _text(data)
-    return text[len("gitdir:") :].lstrip(" ").rstrip("\r\n") if text.startswith("gitdir:") else None
+    return read_path(data[len(_GITDIR) :]) if data.startswith(_GITDIR) else None
+
+
+def read_path(data: bytes) -> str:
+    """Return a path that is the only content of a file, as git reads it."""
+    return _text(data.rstrip(b"\r\n").partition(b"\0")[0])
+
+
+def read_alternates(data: bytes) -> list[str]:
+    """Return the folders in a list of alternates."""
+    lines = _text(data.replace(b"\0", b"\n")).split("\n")
+    return [line for line in lines if line and line[0] not in '#"']
+
+
+def references(data: bytes) -> Iterator[tuple[str, str, str]]:
+    """Yield the section, key and value of settings that lead git to other files, in any syntax that git accepts."""
+    if not _REFERENCE.search(data):
+        return
+    section = ""
+    for line in _text(data.replace(b"\0", b"\n")).replace("\\\n", "").split("\n"):
+        text = line.strip(" \t\r\ufeff")
+        if header := _SECTION.match(text):
+            section, text = header[1].lower(), text[header.end() :]
+        key, _, value = (part.strip(" \t\r") for part in text.partition("="))
+        if (section, key.lower()) in _REFERENCES and value:
+            plain = "".join(word[1] or word[2] or "" for word in _VALUE.finditer(value)).rstrip(" \t")
+            yield section, key.lower(), _unquoted(plain)
 
 
 def _judge_settings(

@@ -92,25 +92,33 @@ def open_below(root: str, relative: str) -> int:
         os.close(handle)
 
 
-def remove_tree(path: str) -> None:
-    """Remove a folder and its contents as far as possible, whatever programs have put there.
-
-    Inner folders are moved up before they are emptied, so that the depth does not matter.
-    """
-    outer, first = os.path.split(path)
+def remove_path(path: str) -> None:
+    """Remove a file, or a folder and its contents, as far as possible; the path around it is real."""
     with suppress(OSError):
-        parent = open_folder(os.path.realpath(outer))
+        parent = open_folder(os.path.dirname(path))
         try:
-            pending = [first]
-            while pending:
-                pending += _empty(parent, pending[-1]) or _remove_last(parent, pending)
+            remove_tree(parent, os.path.basename(path))
         finally:
             os.close(parent)
 
 
+def remove_tree(parent: int, name: str) -> None:
+    """Remove a file, or a folder and its contents, as far as possible, whatever programs have put there.
+
+    Inner folders are moved up before they are emptied, so that the depth does not matter.
+    """
+    pending = [name]
+    while pending:
+        pending += _empty(parent, pending[-1]) or _remove_last(parent, pending)
+
+
 def _remove_last(parent: int, pending: list[str]) -> list[str]:
+    name = pending.pop()
     with suppress(OSError):
-        os.rmdir(pending.pop(), dir_fd=parent)
+        try:
+            os.rmdir(name, dir_fd=parent)
+        except NotADirectoryError:
+            os.unlink(name, dir_fd=parent)
     return []
 
 

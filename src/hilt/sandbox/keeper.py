@@ -61,7 +61,7 @@ TERMINATE, KILL = b"t", b"k"
 
 # `pkill python` in a command must not end its warden
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 _RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died in between
 # Passes over the children catch programs that fork and exit; passes over the tree catch those that fork and stay. So
@@ -76,6 +76,10 @@ _PRELOAD_REQUESTS = 3
 
 _SUB_REAPER = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+_SECCOMP = {"x86_64": 317}  # the number of the system call, 277 elsewhere
+_NEW_LISTENER = 8
+_NETLINK_SOCK_DIAG = 4
+_CONNECTING_FDS = 3  # for connecting.py
 _LANDLOCK_RESTRICT_SELF = 446  # the number of the system call, the same on every architecture
 # for capset: its header (version 3, this process), and effective, permitted and inheritable sets of 64 bits each
 _NO_CAPABILITIES = 0x20080522.to_bytes(4, sys.byteorder) + bytes(4), bytes(24)
@@ -102,7 +106,8 @@ def request(
     memory: int,
     grouped: bool,
     trusted: bool,
-    waits: bool,
+    program_filter: bytes,
+    asks: tuple[bytes, tuple[int, ...], tuple[str, ...]] | None,
 ) -> bytes:
     """Return the request to start a program; its descriptors are sent with the first byte.
 
@@ -110,10 +115,10 @@ def request(
     `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin becomes the controlling terminal. A
     `shielded` program is a sandbox: SIGTERM goes only to its descendants, because they would die with it. A `trusted`
     program keeps its capabilities under a ruleset (root needs them to read files of others), and follows no links from
-    its folder. mounting.py performs `mounts` before the program starts. The program is ended when its processes use
-    more than `memory` bytes together, unless that is 0. When `grouped`, the last descriptor is the `cgroup.procs` file
-    of a control group. A program that `waits` is launcher.py in a sandbox; the descriptor before that is a socket for
-    the program to become: see `_fork_mounter`.
+    its folder. mounting.py performs `mounts` before the program starts. `program_filter` is a seccomp filter. The
+    program is ended when its processes use more than `memory` bytes together, unless that is 0. When `grouped`, the
+    last descriptor is the `cgroup.procs` file of a control group. With `asks`, a seccomp filter with numbers for
+    connecting.py, the descriptor before that is the record of bound sockets.
     """
     fields = (
         argv,
@@ -129,7 +134,8 @@ def request(
         memory,
         grouped,
         trusted,
-        waits,
+        program_filter,
+        asks,
     )
     return framed(marshal.dumps(fields))
 
@@ -254,7 +260,7 @@ class _Warden:
         self._has_terms = False
         self._settle = self._grace = 0.0
         self._shielded = False
-        self._namespaces: list[int] = []
+        self._asks: tuple[tuple[int, ...], tuple[str, ...]]
         self._memory = 0
         self._meter: Meter | None = None
         self._measure_at = float("inf")
@@ -291,12 +297,15 @@ class _Warden:
                 if fd == wake:
                     os.read(wake, 4096)
                 elif fd == terms.fileno():
-                    data, namespaces = receive(terms, 256)
-                    self._namespaces += namespaces
+                    data, sent = receive(terms, 256)
                     if data and not self._has_terms:
                         self._accept(data)
                         # the program has read its request: from now on the channel carries orders
                         poller.register(self._channel, select.POLLIN)
+                    if len(sent) == _CONNECTING_FDS:
+                        import connecting  # type: ignore[import-not-found]
+
+                        connecting.start(*self._asks, *sent)
                     if not data:
                         poller.unregister(terms)
                 else:
@@ -305,7 +314,7 @@ class _Warden:
     def _accept(self, terms: bytes) -> None:
         """Take over the warden's part of the request."""
         self._has_terms = True
-        (self._settle, self._grace, self._shielded, self._memory) = marshal.loads(terms)  # noqa: S302 -- our own fork
+        (self._settle, self._grace, self._shielded, self._memory, self._asks) = marshal.loads(terms)  # noqa: S302 -- our own fork
         if self._memory and _SUB_REAPER:
             # the limit cannot be reached sooner
             self._measure_at = monotonic() + min(self._memory / _fill_rate(), _MEASURE_SECONDS)
@@ -338,10 +347,10 @@ class _Warden:
             return
         fields = marshal.loads(body)  # noqa: S302 -- hilt
         argv, env, rlimits, settle, grace, tty, fd_count, namespace_count, shielded, mounts, memory, *flags = fields
-        grouped, trusted, waits = flags
+        grouped, trusted, program_filter, asks = flags
         entrance = fds.pop() if grouped else -1
-        desk = fds.pop() if waits else -1
-        terms.send(marshal.dumps((settle, grace, shielded, memory)))
+        record = fds.pop() if asks else -1
+        terms.send(marshal.dumps((settle, grace, shielded, memory, asks[1:] if asks else ())))
         # sent from here, because the program may kill the warden before the warden's next step
         self._tell(STARTED, os.getpid())
         *streams, cwd, fault = fds[:5]
@@ -359,7 +368,7 @@ class _Warden:
                 _take_terminal()
             step = "cwd"
             os.fchdir(cwd)
-            for signal_number in _IGNORED + IGNORED_BY_PYTHON:
+            for signal_number in _IGNORED + _IGNORED_BY_PYTHON:
                 signal.signal(signal_number, signal.SIG_DFL)
             if grouped:
                 step = "group"
@@ -368,11 +377,11 @@ class _Warden:
             limit(rlimits)
             step = "confinement"
             _enter(entered)
+            diagnosis = None
+            if asks:
+                diagnosis = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
             if mounts:
                 mounting.carry_out(*mounts)
-            if waits:
-                _give_namespace(terms, os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
-                inherited.append(_fork_mounter(_socket.socket(fileno=desk), terms, mounts[0], self._prctl))
             if trusted:
                 mounting.follow_no_links()
             if entered or mounts or trusted:
@@ -382,6 +391,10 @@ class _Warden:
                     return
             for ruleset in rulesets:
                 _restrict(ruleset, trusted)
+            if program_filter:
+                _filter(program_filter)
+            if asks and diagnosis:
+                terms.sendmsg([b"."], pack_fds(_filter(asks[0], _NEW_LISTENER), diagnosis.fileno(), record))
             step = "start"
             fault = _inherit(inherited, fault)
             step = "exec"
@@ -450,64 +463,6 @@ class _Warden:
         _attempt(self._channel.send, news(kind, number))
 
 
-def _give_namespace(terms: _socket.socket, namespace: int) -> None:
-    """Let the warden hold a mount namespace until it exits: freeing one takes longer than ending a program."""
-    terms.sendmsg([b"."], pack_fds(namespace))
-
-
-def _fork_mounter(desk: _socket.socket, terms: _socket.socket, stage: bytes, prctl: Prctl) -> int:
-    """Fork a process that completes the sandbox of a waiting program; return the program's end of their channel.
-
-    It stays in the namespaces in which the sandbox is being built, and has the privileges to mount that the sandbox
-    gives up. hilt sends one byte: how many empty folders to prepare. When launcher.py is ready, it reports that to
-    hilt. Then it receives the mounts and the program, performs the mounts in the sandbox, and passes the program to
-    launcher.py.
-    """
-    ours, theirs = _socket.socketpair()
-    parent = os.getpid()
-    if os.fork() == 0:
-        try:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            prctl(_PR_SET_NAME, b"hilt-mounter")
-            if os.getppid() == parent:
-                # descriptors of the keeper and the warden must close when those end
-                start = 0
-                for fd in (*sorted(end.fileno() for end in (desk, terms, ours)), 1 << 16):
-                    os.closerange(start, fd)
-                    start = fd + 1
-                _complete(desk, terms, ours, stage)
-        finally:
-            os._exit(0)
-    return theirs.detach()
-
-
-def _complete(desk: _socket.socket, terms: _socket.socket, launcher: _socket.socket, stage: bytes) -> None:
-    import mounting
-
-    ready, places = receive(launcher, 1)
-    if not ready:
-        return
-    _give_namespace(terms, places[1])
-    empty_count = desk.recv(1)
-    if not empty_count:
-        return
-    # not earlier: it would be mounted in the sandbox too
-    late = mounting.LateMounts(stage, empty_count[0])
-    desk.send(ready)
-    body, fds = receive_body(desk)
-    if not body:
-        return
-    mounts, overlays, launch = marshal.loads(body)  # noqa: S302 -- hilt
-    try:
-        late.make(*places, mounts, overlays)
-    except OSError as error:
-        os.write(fds[-1], marshal.dumps(("confinement", error.errno or 0)))
-    else:
-        message = framed(launch)
-        sent = launcher.sendmsg([message], pack_fds(*fds))
-        launcher.sendall(message[sent:])
-
-
 def _fill_rate() -> int:
     """Return how many bytes of memory the CPUs can fill per second."""
     return _BYTES_PER_SECOND * (os.cpu_count() or 1)
@@ -533,12 +488,26 @@ def _restrict(ruleset: int, trusted: bool) -> None:
         _call_kernel("capset", *_NO_CAPABILITIES)
 
 
-def _call_kernel(name: str, *arguments: int | bytes) -> None:
+def _filter(program: bytes, flags: int = 0) -> int:
+    """Filter the system calls of this process and those that it starts; return the listener, if flags ask for one."""
+    import ctypes
+
+    steps = ctypes.create_string_buffer(program, len(program))
+    words = len(program) // 8, ctypes.addressof(steps)
+    _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    number = _SECCOMP.get(os.uname().machine, 277)
+    return _call_kernel("syscall", number, 1, flags, b"".join(word.to_bytes(8, sys.byteorder) for word in words))
+
+
+def _call_kernel(name: str, *arguments: int | bytes) -> int:
     import ctypes
 
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    if function(*(argument if isinstance(argument, bytes) else ctypes.c_long(argument) for argument in arguments)) != 0:
+    words = (argument if isinstance(argument, bytes) else ctypes.c_long(argument) for argument in arguments)
+    outcome: int = function(*words)
+    if outcome < 0:
         raise OSError(ctypes.get_errno(), name)
+    return outcome
 
 
 def _inherit(fds: list[int], fault: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hilt.errors import ToolError
-from hilt.sandbox import ruleset, sensitive
+from hilt.sandbox import ruleset, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
 from hilt.sandbox.profile import PathJudge, Profile, developer_hint, innermost, is_below, own_programs, own_variables
@@ -20,8 +20,10 @@ from hilt.sandbox.ruleset import Ruleset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.sandbox.network import Loopbacks
+    from hilt.sandbox.profile import Availability
     from hilt.sandbox.running import Watches
-    from hilt.sandbox.sensitive import Findings, Search
+    from hilt.sandbox.sensitive import Search
 
 _READ = ruleset.EXECUTE | ruleset.READ_FILE
 _WRITE = (
@@ -51,21 +53,22 @@ def missing(version: int) -> tuple[str, ...]:
         "sensitive files in it are readable",
         "hidden names can be listed",
         "modes and times of all files can be changed",
-        "UDP and Unix sockets reach the network",
         "there is no private /tmp",
         "other processes are visible",
     ]
     if version < 3:
         gaps.append("files outside the workspace can be truncated")
-    if version < 4:
-        gaps.append("TCP reaches the network")
+    if os.uname().machine not in seccomp.MACHINES:
+        gaps.append("the network can be reached")
     if version < 6:
         gaps.append("signals reach other processes")
     return tuple(gaps)
 
 
 @contextmanager
-def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Confined]:
+def confine(
+    profile: Profile, available: Availability, search: Search, loopbacks: Loopbacks, watches: Watches
+) -> Iterator[Confined]:
     """Yield how to start a program under a ruleset for the profile."""
     if profile.network == "loopback":
         raise ToolError(
@@ -90,28 +93,28 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
                 suggestion=f"Install bubblewrap, or install hilt elsewhere. {developer_hint(path)}",
                 path=path,
             )
+    internet = profile.network != "none"
+    unix = internet and "sockets" in available.features
+    program_filter = seccomp.for_profile(profile, internet=internet, unix=unix, processes=False, user_namespaces=False)
     fd = make_ruleset(profile, search, ruleset.abi())
     try:
-        with watches.hold(profile, _search_workspace(profile, search), Guard()) as watch:
+        with (
+            watches.hold(profile, Guard()) as watch,
+            loopbacks.record(profile.session) as record,
+        ):
             prefix = "/usr/bin/env", *own_variables(profile)
             yield Confined(
                 prefix,
                 ruleset=fd,
+                program_filter=program_filter or b"",
+                asks=(*seccomp.asking(), profile.sockets) if unix else None,
+                record=record,
                 notes=watch.notes,
                 check=watch.check,
                 repeated=watch.repeated,
-                changes=watch.changes,
-                check_changes=watch.check_changes,
             )
     finally:
         os.close(fd)
-
-
-def _search_workspace(profile: Profile, search: Search) -> Findings:
-    """Find the repositories of the workspace, including those in sensitive folders: a program can write there."""
-    closed = frozenset(profile.closed)
-    searches = [search.find_all(root, profile.is_sensitive, closed) for root in profile.roots if profile.writable]
-    return sensitive.join(searches)
 
 
 def make_ruleset(profile: Profile, search: Search, version: int) -> int:

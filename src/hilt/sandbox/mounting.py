@@ -36,7 +36,6 @@ DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
 SHARED_BYTES = 1 << 30
 _SMALL_BYTES = 1 << 20  # enough for mount points
 EMPTY_MODE = 0o500  # of a folder that can be listed, and is empty
-_SHARED_MODES = (EMPTY_MODE, 0)  # of empty folders
 
 # system calls, by numbers that are the same on every architecture
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
@@ -82,33 +81,6 @@ def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> Non
     mounter.make(mounts)
 
 
-def count_empty(mounts: list[Mount]) -> int:
-    """Return how many of the mounts are empty folders that can be listed, and that stay empty."""
-    parents = _parent_folders(mounts)
-    return sum(source == EMPTY_MODE and path.rstrip(b"/") not in parents for path, _, source, _, _ in mounts)
-
-
-class LateMounts:
-    """Performs mounts in the namespace of a waiting sandbox, from the namespace in which it was started."""
-
-    def __init__(self, stage: bytes, empty: int) -> None:
-        """`empty` is how many empty folders to prepare."""
-        kernel = _Kernel()
-        self._kernel = kernel
-        self._mounter = _Mounter(kernel)
-        self._mounter.make_empty(stage)
-        self._mounter.rehearse(stage, empty)
-
-    def make(self, root: int, namespace: int, mounts: list[Mount], overlays: list[Overlay]) -> None:
-        """Mount below a root of another mount namespace, and enter that namespace; overlays stay in this one."""
-        for overlay in overlays:
-            self._mounter.cover(*overlay)
-        # a source can be cloned only in its own namespace, and a clone be attached only in that of its target
-        trees = self._mounter.clone_sources(mounts)
-        self._kernel.enter(namespace)
-        self._mounter.attach(root, trees)
-
-
 def follow_no_links() -> None:
     """Mount the working directory over itself with links disabled; no effect where that is not supported.
 
@@ -139,7 +111,6 @@ class _Mounter:
         self._closing: list[int] = []  # mounts of empty folders, made read-only at the end
         self._fresh: set[int] = set()  # devices of folders that were mounted here and are not read-only yet
         self._shared: dict[int, int] = {}  # by mode: mounts of empty folders that stay empty
-        self._clones: dict[int, list[int]] = {}  # by mode: clones of those, not used yet
 
     def make_stage(self, folder: bytes) -> None:
         """Clone the whole file system to a folder, read-only; mounts go there."""
@@ -148,42 +119,13 @@ class _Mounter:
         self._kernel.attach(whole, self._kernel.open(self._host, folder))
         self._stage = self._kernel.open(self._host, folder)
 
-    def make_empty(self, folder: bytes) -> None:
-        """Mount empty folders on a folder, so that they can be cloned."""
-        for mode in _SHARED_MODES:
-            self._kernel.attach(self._mount_folder(mode, stays_empty=True), self._kernel.open(self._host, folder))
-
-    def rehearse(self, folder: bytes, empty: int) -> None:
-        """Do in advance what depends on no plan, and write to memory that is still shared copy-on-write.
-
-        Most steps of a plan mount an empty folder over a missing name; these mounts are alike. Unused ones delay the
-        end of this process, because the kernel waits until no CPU reads them.
-        """
-        self._clones = {EMPTY_MODE: [self._clone_empty(EMPTY_MODE) for _ in range(empty)]}
-        step: Mount = folder, None, folder, None, False
-        for tree, _ in (self._clone_source(step, _parent_folders([step])) for _ in range(2)):
-            os.close(tree)
-        self._stage = os.dup(self._host)
-        os.close(self._target(folder, is_folder=True))
-
     def make(self, mounts: list[Mount]) -> None:
         """Perform the steps, one after the other."""
         parents = _parent_folders(mounts)
         for step in mounts:
             self._attach(step, self._clone_source(step, parents))
-        self._close()
-
-    def clone_sources(self, mounts: list[Mount]) -> list[tuple[Mount, _Tree]]:
-        """Return the steps, each with what to mount."""
-        parents = _parent_folders(mounts)
-        return [(step, self._clone_source(step, parents)) for step in mounts]
-
-    def attach(self, root: int, trees: list[tuple[Mount, _Tree]]) -> None:
-        """Attach them below a root."""
-        self._stage = root
-        for step, tree in trees:
-            self._attach(step, tree)
-        self._close()
+        for mount in self._closing:
+            self._kernel.restrict(mount, _READ_ONLY, whole_tree=False)
 
     def _clone_source(self, step: Mount, parents: set[bytes]) -> _Tree:
         path, _, source, source_identity, writable = step
@@ -211,10 +153,6 @@ class _Mounter:
             self._stage = self._kernel.open(self._host, self._folder)
         elif source == DEVICES:
             self._fill_devices(path)
-
-    def _close(self) -> None:
-        for mount in self._closing:
-            self._kernel.restrict(mount, _READ_ONLY, whole_tree=False)
 
     def cover(
         self, folder: Handle, upper: Handle, work: Handle, shown_through: list[Handle], in_user_namespace: bool
@@ -253,8 +191,7 @@ class _Mounter:
         """Return the mount of a new folder; those of one mode that stay empty are clones of the first."""
         if isinstance(kind, int) and stays_empty:
             if kind in self._shared:
-                clones = self._clones.get(kind)
-                return clones.pop() if clones else self._clone_empty(kind)
+                return self._kernel.clone(self._shared[kind], whole_tree=False)
             mount = self._kernel.make_tmpfs(kind)
             self._kernel.restrict(mount, _READ_ONLY)
             self._shared[kind] = os.dup(mount)
@@ -266,9 +203,6 @@ class _Mounter:
             mount = self._kernel.make_tmpfs(0o755, SHARED_BYTES if kind == SHARED_MEMORY else _SMALL_BYTES)
         self._fresh.add(os.fstat(mount).st_dev)
         return mount
-
-    def _clone_empty(self, mode: int) -> int:
-        return self._kernel.clone(self._shared[mode], whole_tree=False)
 
     def _fill_devices(self, path: bytes) -> None:
         """Add to a new /dev what every program may use, and a separate set of terminals."""
@@ -350,10 +284,6 @@ class _Kernel:
                 os.write(fd, text.encode())
                 os.close(fd)
         self._check(self._libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
-
-    def enter(self, namespace: int) -> None:
-        """Enter another mount namespace."""
-        self._check(self._libc.setns(namespace, _CLONE_NEWNS))
 
     def make_tmpfs(self, mode: int, size: int = _SMALL_BYTES) -> int:
         """Return the mount of an empty folder."""

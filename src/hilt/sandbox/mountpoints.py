@@ -5,8 +5,7 @@ command starts, and removed when the last command that covers it has ended. Each
 removing it would remove the mount in every sandbox, of other processes too. Every folder is first recorded in a file in
 the state directory, so that the next use can clean up after a crash. Names of files get folders too: rmdir fails if
 someone has put something inside. Only where a folder would break git is it a file, created with its content and removed
-if it still has that content. A process that uses the same mount points repeatedly moves them out of the workspace
-instead of removing them, and back: see spares.py.
+if it still has that content.
 
 Names are resolved relative to handles, without following links: a running command may rename the folders around them.
 """
@@ -25,10 +24,6 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.sandbox.handles import SWAPPED, Parents, renamed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hilt.sandbox.spares import Spares
 
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
@@ -71,16 +66,13 @@ class MountPoints:
         self._lock = threading.Lock()
         self._held: dict[str, _HeldPoint] = {}
         self._log = _Log(records)
-        self._used: set[str] = set()  # paths where this process has had a mount point
-        self._spares: Spares | None = None
         self._is_recovered = False
 
     @contextmanager
-    def hold(self, paths: Iterable[str], *, reuse: bool = True) -> Iterator[dict[str, tuple[int, int]]]:
+    def hold(self, paths: Iterable[str]) -> Iterator[dict[str, tuple[int, int]]]:
         """Ensure a mount point at each path; afterwards remove it if it is ours, unchanged and unused.
 
-        Yields the device and inode of each. With `reuse` they may be kept in the state directory, which must be outside
-        the folders that programs can write.
+        Yields the device and inode of each.
         """
         self.recover()
         unique_paths = tuple(dict.fromkeys(paths))
@@ -88,7 +80,7 @@ class MountPoints:
         try:
             yield {path: self._held[path].identity for path in unique_paths}
         finally:
-            self._release(unique_paths, reuse=reuse)
+            self._release(unique_paths)
 
     def recover(self) -> None:
         """Remove leftovers of a crash, here and in other workspaces; once per process."""
@@ -100,22 +92,11 @@ class MountPoints:
             for record in self._find_records():
                 with suppress(OSError):
                     _clear(record)
-            if os.path.isdir(self._spare_folder):
-                from hilt.sandbox import spares
-
-                spares.sweep(self._spare_folder)
 
     def close(self) -> None:
-        """Remove the spares, and the record if it is empty; the next use creates others."""
+        """Remove the record if it is empty; the next use creates another."""
         with self._lock:
-            if self._spares is not None:
-                with Parents() as parents:
-                    self._spares.close(parents)
             self._log.close()
-
-    @property
-    def _spare_folder(self) -> str:
-        return f"{self._records}-spare"
 
     def _take(self, paths: tuple[str, ...]) -> None:
         with self._lock:
@@ -130,18 +111,15 @@ class MountPoints:
             for path in paths:
                 self._held[path].users += 1
 
-    def _release(self, paths: tuple[str, ...], *, reuse: bool) -> None:
+    def _release(self, paths: tuple[str, ...]) -> None:
         with self._lock:
             for path in paths:
                 self._held[path].users -= 1
-            self._release_unused([path for path in paths if not self._held[path].users], reuse=reuse)
+            self._release_unused([path for path in paths if not self._held[path].users])
 
     def _ensure(self, paths: list[str], parents: Parents) -> None:
         """Create the missing folders, and hold a shared lock on each."""
-        self._reuse(paths, parents)
-        missing = [path for path in paths if path not in self._held]
-        if not missing:
-            return
+        missing = paths
         for _ in range(_ATTEMPTS):
             absent = [path for path in missing if not os.path.lexists(path)]
             if absent:
@@ -152,21 +130,6 @@ class MountPoints:
             # removed by another process, its last user, or about to be; or the workspace is gone
             sleep(_PAUSE_SECONDS)
         raise _unprotected(missing[0], "it cannot be created, or another process keeps it locked")
-
-    def _reuse(self, paths: list[str], parents: Parents) -> None:
-        """Record spares of these paths, and move them back."""
-        spares = self._spares
-        spared = [path for path in paths if path in spares] if spares is not None else []
-        if spares is None or not spared:
-            return
-        self._log.add([RecordedPoint(path, spares.inode(path)) for path in spared])
-        try:
-            for path in spared:
-                spare = spares.take(path, parents)
-                if spare is not None:
-                    self._held[path] = _HeldPoint(*spare, is_mine=True)
-        finally:
-            self._log.drop([path for path in spared if path not in self._held], self._held)
 
     def _make(self, paths: list[str], parents: Parents) -> None:
         """Record, create and lock folders; one that another process creates first is not ours."""
@@ -201,16 +164,13 @@ class MountPoints:
         os.close(fd)
         return False
 
-    def _release_unused(self, paths: list[str], *, reuse: bool = False) -> None:
+    def _release_unused(self, paths: list[str]) -> None:
         removed: list[str] = []
         fds: list[int] = []
         try:
             with Parents() as parents:
                 for path in paths:
                     point = self._held.pop(path)
-                    if reuse and point.is_mine and self._spare(point, path, parents):
-                        removed.append(path)
-                        continue
                     fds.append(point.fd)
                     if not point.is_mine:
                         self._remove_leftover(point.fd, path, parents)
@@ -219,22 +179,6 @@ class MountPoints:
         finally:
             _close_all(fds)
         self._log.drop(removed, self._held)
-
-    def _spare(self, point: _HeldPoint, path: str, parents: Parents) -> bool:
-        """Keep a mount point that this process uses repeatedly; False when it is to be removed."""
-        if path not in self._used:
-            self._used.add(path)
-            return False
-        if self._spares is None:
-            from hilt.sandbox.spares import Spares
-
-            self._spares = Spares(self._spare_folder, _is_unchanged)
-        try:
-            fcntl.flock(point.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder, name = parents.of(path)
-            return point.is_untouched_at(name, folder) and self._spares.put(path, point.fd, point.status, parents)
-        except OSError:
-            return False  # in use, or inaccessible
 
     def _remove_leftover(self, fd: int, path: str, parents: Parents) -> None:
         """Remove a folder that another process created and left to its last user to remove."""
@@ -350,16 +294,9 @@ class _HeldPoint:
 
     def __init__(self, fd: int, status: os.stat_result, *, is_mine: bool) -> None:
         self.fd = fd
-        self.status = status
         self.is_mine = is_mine
         self.users = 0
         self.identity = status.st_dev, status.st_ino
-
-    def is_untouched_at(self, name: str, folder: int) -> bool:
-        """Whether it is still there, apparently unchanged and empty."""
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        is_same = os.path.samestat(status, self.status)
-        return is_same and (status.st_mode, status.st_mtime_ns) == (self.status.st_mode, self.status.st_mtime_ns)
 
 
 def _append(fd: int, entries: Iterable[bytes]) -> None:
@@ -473,11 +410,6 @@ def _remove(fd: int, path: str, parents: Parents) -> bool:
     except OSError:
         pass  # not empty, so it belongs to the user now
     return True
-
-
-def _is_unchanged(fd: int, path: str) -> bool:
-    """Whether an open mount point is empty, or has the content with which it was created."""
-    return _has_original_content(fd, path) if is_file(path) else not os.listdir(fd)
 
 
 def _has_original_content(fd: int, path: str) -> bool:

@@ -1,9 +1,12 @@
-"""Networks of confined programs: a loopback network per session, and Unix sockets of other programs."""
+"""Networks of confined programs: a loopback network per session, and a record of its Unix sockets."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hilt.errors import ToolError
 
@@ -12,18 +15,19 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
 _ISOLATED = ("--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/")
-_UNIX_SOCKETS = "/proc/net/unix"
 
 
 class Loopbacks:
     """A separate network for each session, with only a loopback device.
 
-    It exists as long as we hold its descriptors, or a program runs in it.
+    It exists as long as we hold its descriptors, or a program runs in it. The record of Unix sockets that programs of
+    the session have bound is a file in memory, which connecting.py reads and writes.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[int, int]] = {}
+        self._records: dict[str, int] = {}
 
     def enter(self, session: str, available: Availability) -> tuple[int, int]:
         """Return copies of the session's namespace descriptors, user first; the caller closes them."""
@@ -33,10 +37,24 @@ class Loopbacks:
             user, net = self._open[session]
             return os.dup(user), os.dup(net)
 
+    @contextmanager
+    def record(self, session: str) -> Iterator[int]:
+        """Yield a descriptor of the session's record."""
+        with self._lock:
+            if session not in self._records:
+                self._records[session] = os.memfd_create("sockets", os.MFD_CLOEXEC)
+                fcntl.fcntl(self._records[session], fcntl.F_SETFL, os.O_APPEND)
+            record = os.dup(self._records[session])
+        try:
+            yield record
+        finally:
+            os.close(record)
+
     def close(self) -> None:
         """Close all networks."""
         with self._lock:
-            descriptors = [fd for pair in self._open.values() for fd in pair]
+            descriptors = [*self._records.values(), *(fd for pair in self._open.values() for fd in pair)]
+            self._records.clear()
             self._open.clear()
         for fd in descriptors:
             os.close(fd)
@@ -77,14 +95,3 @@ def _make(available: Availability) -> tuple[int, int]:
         for fd in (pid_in, pid_out, hold_in, hold_out, null):
             if fd >= 0:
                 os.close(fd)
-
-
-def host_sockets() -> set[str]:
-    """Return the paths of Unix sockets outside the sandbox, which can be reached from any network namespace."""
-    try:
-        with open(_UNIX_SOCKETS, "rb") as file:
-            lines = file.read().splitlines()[1:]
-    except OSError:
-        return set()
-    rows = (line.split(None, 7) for line in lines)
-    return {os.fsdecode(fields[7]) for fields in rows if len(fields) == 8 and fields[7].startswith(b"/")}

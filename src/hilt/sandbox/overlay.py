@@ -1,4 +1,4 @@
-"""The overlay of a command that can be undone: where its layers are, and when it is not possible.
+"""The overlay of a command that can be undone: its layers, and when it is not possible.
 
 The workspace is the lower layer, which stays unchanged. The command's changes go to an upper layer on the same file
 system, from where they are moved into the workspace when the command has ended. overlayfs cannot hold an upper layer:
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from errno import EXDEV
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
-from hilt.sandbox.handles import open_folder
-from hilt.sandbox.profile import LAYERS, Profile, hidden_layers, innermost, is_below
+from hilt.sandbox.layers import LayerPlaces, lines, open_own
+from hilt.sandbox.profile import Profile, innermost, is_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,44 +25,49 @@ if TYPE_CHECKING:
 _SYS_ADMIN = 1 << 21  # the capability to mount
 _MOUNTS = "/proc/self/mountinfo"
 _ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))  # in the table of mounts
-_TMPFS = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
-
-
-class LayerPlace(NamedTuple):
-    """Where the layers of a workspace are; a workspace on overlayfs has its upper layers in a `scratch` folder."""
-
-    folder: str
-    scratch: str = ""
 
 
 class UpperLayer(NamedTuple):
     """The layers of one command: a folder with an upper and a work folder for each workspace folder.
 
-    A `whole` layer covers `.git` folders too. Whatever changes in the workspace after the command began has a time of
-    `began` or later, on the clock of the file system. `shared` are folders that change whenever a command starts, with
-    the names in them when this one began. `scratch` holds the upper and work folders if the folder of the layer cannot.
+    `place` and `handle` are the open folders around the layer and of the layer. A `whole` layer covers `.git` folders
+    too. Whatever changes in the workspace after the command began has a time of `began` or later, on the clock of the
+    file system. `shared` are folders that change whenever a command starts, with the names in them when this one began.
+    `scratch` and its handle hold the upper and work folders if the folder of the layer cannot.
     """
 
     folder: str
     roots: tuple[str, ...]
     in_user_namespace: bool
     whole: bool
+    place: int
+    handle: int
     began: int = 0
     shared: Mapping[str, frozenset[str]] = {}
     scratch: str = ""
+    scratch_handle: int = -1
+
+    @property
+    def base(self) -> int:
+        """The open folder that holds the upper and work folders."""
+        return self.scratch_handle if self.scratch else self.handle
 
     def upper(self, root: str) -> str:
         """Return the upper folder of a workspace folder."""
-        return f"{self.scratch or self.folder}/u{self.roots.index(root)}"
+        return f"{self.scratch or self.folder}/{self.upper_name(root)}"
 
-    def work(self, root: str) -> str:
-        """Return the work folder of a workspace folder, which the kernel needs."""
-        return f"{self.scratch or self.folder}/w{self.roots.index(root)}"
+    def upper_name(self, root: str) -> str:
+        """Return the name of that folder in `base`."""
+        return f"u{self.roots.index(root)}"
+
+    def work_name(self, root: str) -> str:
+        """Return the name of the work folder, which the kernel needs."""
+        return f"w{self.roots.index(root)}"
 
     @property
     def attribute(self) -> str:
         """The prefix of the extended attributes that the overlay sets."""
-        return _attribute(self.in_user_namespace)
+        return attribute(in_user_namespace=self.in_user_namespace)
 
 
 def obstacle(profile: Profile, available: Availability) -> str:
@@ -90,78 +94,66 @@ def outermost(profile: Profile) -> tuple[str, ...]:
     return tuple(root for root in roots if innermost(root, tuple(other for other in roots if other != root)) is None)
 
 
-def find_place(roots: Sequence[str], state: str, name: str) -> LayerPlace | None:
-    """Return the folders for the layers of a workspace, created if missing; None if no place is suitable.
+@contextmanager
+def make(places: LayerPlaces, name: str, roots: tuple[str, ...], *, whole: bool) -> Iterator[UpperLayer]:
+    """Create the folders of a layer, and keep them open until the end of the block."""
+    with ExitStack() as stack:
 
-    They must be on the same mount as the workspace, so that files can be moved between them: in the state directory,
-    beside the workspace, or hidden in it.
-    """
-    root_mounts = {_mount_of(root) for root in roots}
-    for path in (os.path.join(state, "layers", name), *hidden_layers(roots[0], name)):
-        with suppress(OSError):
-            if {_mount_of(_nearest_existing(path))} == root_mounts:
-                _make_place(path)
-                return LayerPlace(path, _make_scratch(state, name) if _is_overlay(*root_mounts) else "")
-    return None
+        def make_folder(name: str, parent: int) -> int:
+            os.mkdir(name, 0o700, dir_fd=parent)
+            handle = open_own(name, parent)
+            stack.callback(os.close, handle)
+            return handle
 
-
-def _make_scratch(state: str, name: str) -> str:
-    """Return a folder on tmpfs for upper layers, created if missing; raise if tmpfs cannot hold them."""
-    from hashlib import sha256
-
-    # only the owner of a state directory knows which of its commands run, and may remove leftovers
-    owner = sha256(os.fsencode(os.path.realpath(state))).hexdigest()
-    path = os.path.join(os.path.realpath(_TMPFS), f"hilt-upper-{os.geteuid()}-{owner[:12]}-{name[:12]}")
-    _make_place(path)
-    # before Linux 6.6, tmpfs had no attributes for users, without which an overlay cannot replace folders
-    os.setxattr(path, f"{_attribute(_needs_user_namespace())}probe", b"")
-    return path
-
-
-def make(place: LayerPlace, name: str, roots: tuple[str, ...], *, whole: bool) -> UpperLayer:
-    """Create the folders of a layer."""
-    folder, scratch = (path and os.path.join(path, name) for path in place)
-    layer = UpperLayer(folder, roots, _needs_user_namespace(), whole, scratch=scratch)
-    for path in filter(None, (folder, scratch)):
-        os.mkdir(path, 0o700)
-    for root in roots:
-        os.mkdir(layer.work(root), 0o700)
-        upper = layer.upper(root)
-        os.mkdir(upper, 0o700)
-        # the program sees these as the attributes of the workspace folder
-        status = os.stat(root)
-        if os.geteuid() == 0:
-            os.chown(upper, status.st_uid, status.st_gid)
-        os.chmod(upper, status.st_mode & 0o7777)
-    return layer
+        folder = os.path.join(places.layers.path, name)
+        handle = make_folder(name, places.layers.handle)
+        layer = UpperLayer(folder, roots, needs_user_namespace(), whole, places.layers.handle, handle)
+        if places.scratch is not None:
+            scratch = os.path.join(places.scratch.path, name)
+            layer = layer._replace(scratch=scratch, scratch_handle=make_folder(name, places.scratch.handle))
+        for root in roots:
+            make_folder(layer.work_name(root), layer.base)
+            upper = f"/proc/self/fd/{make_folder(layer.upper_name(root), layer.base)}"
+            # the program sees these as the attributes of the workspace folder
+            status = os.stat(root)
+            if os.geteuid() == 0:
+                os.chown(upper, status.st_uid, status.st_gid)
+            os.chmod(upper, status.st_mode & 0o7777)
+        yield layer
 
 
 def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
     """Return the layer with the current time of the file system as its start."""
     shared = {folder: frozenset(os.listdir(folder)) for folder in {os.path.dirname(path) for path in mount_points}}
-    earlier = _tick(layer.folder)
-    while (began := _tick(layer.folder)) == earlier:
+    earlier = _tick(layer.handle)
+    while (began := _tick(layer.handle)) == earlier:
         time.sleep(0.0002)  # the clock of the file system ticks every few milliseconds
     return layer._replace(began=began, shared=shared)
 
 
-def _tick(folder: str) -> int:
+def _tick(folder: int) -> int:
     """Change a folder, and return the time that the file system records for it."""
-    os.utime(folder)
-    return os.stat(folder).st_ctime_ns
+    os.utime(f"/proc/self/fd/{folder}")
+    return os.fstat(folder).st_ctime_ns
 
 
 def mounts(layer: UpperLayer, repositories: Sequence[str]) -> list[Overlay]:
     """Return the overlays that mounting.py mounts for a layer; `.git` folders of existing repositories show through."""
     overlays: list[Overlay] = []
+    outer = layer.scratch or layer.folder
     for root in layer.roots:
-        folder, upper, work = (_handle(path) for path in (root, layer.upper(root), layer.work(root)))
-        shown_through = [] if layer.whole else [path for path in repositories if is_below(path, root) and _is_git(path)]
-        overlays.append((folder, upper, work, [_handle(path) for path in shown_through], layer.in_user_namespace))
+        names = layer.upper_name(root), layer.work_name(root)
+        upper, work = (
+            _handle(f"{outer}/{name}", os.stat(name, dir_fd=layer.base, follow_symlinks=False)) for name in names
+        )
+        paths = [] if layer.whole else [path for path in repositories if is_below(path, root) and _is_git(path)]
+        shown_through = [_handle(path, os.lstat(path)) for path in paths]
+        overlays.append((_handle(root, os.lstat(root)), upper, work, shown_through, layer.in_user_namespace))
     return overlays
 
 
-def _attribute(in_user_namespace: bool) -> str:
+def attribute(*, in_user_namespace: bool) -> str:
+    """Return the prefix of the extended attributes that an overlay sets."""
     return "user.overlay." if in_user_namespace else "trusted.overlay."
 
 
@@ -169,20 +161,19 @@ def _is_git(path: str) -> bool:
     return os.path.basename(path).lower() == ".git" and os.path.isdir(path) and not os.path.islink(path)
 
 
-def _handle(path: str) -> Handle:
-    status = os.lstat(path)
+def _handle(path: str, status: os.stat_result) -> Handle:
     return os.fsencode(path), (status.st_dev, status.st_ino)
 
 
-def _needs_user_namespace() -> bool:
+def needs_user_namespace() -> bool:
     """Whether this process can mount only in a user namespace."""
-    capabilities = next((line for line in _lines("/proc/self/status") if line.startswith(b"CapEff:")), b": 0")
+    capabilities = next((line for line in lines("/proc/self/status") if line.startswith(b"CapEff:")), b": 0")
     return not int(capabilities.split()[1], 16) & _SYS_ADMIN
 
 
 def _inner_mount(roots: Sequence[str]) -> str:
     """Return a mount point inside a workspace folder, which an overlay would not show; an empty string without one."""
-    for line in _lines(_MOUNTS):
+    for line in lines(_MOUNTS):
         point = os.fsdecode(line.split(b" ", 5)[4])
         for escape, character in _ESCAPES if "\\" in point else ():
             point = point.replace(escape, character)
@@ -208,41 +199,3 @@ def _foreign(root: str) -> str:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
     return ""
-
-
-def _nearest_existing(path: str) -> str:
-    while not os.path.lexists(path):
-        path = os.path.dirname(path)
-    return path
-
-
-def _mount_of(path: str) -> bytes:
-    """Return the id of the mount that a path is on."""
-    handle = open_folder(os.path.realpath(path))
-    try:
-        return next(line.split()[1] for line in _lines(f"/proc/self/fdinfo/{handle}") if line.startswith(b"mnt_id:"))
-    finally:
-        os.close(handle)
-
-
-def _is_overlay(mount: bytes) -> bool:
-    return any(line.startswith(mount + b" ") and b" - overlay " in line for line in _lines(_MOUNTS))
-
-
-def _lines(path: str) -> list[bytes]:
-    """Return the lines of a file in /proc."""
-    with open(path, "rb", buffering=0) as file:
-        return file.readall().rstrip(b"\n").split(b"\n")
-
-
-def _make_place(path: str) -> None:
-    """Create a folder for layers that only this user can enter; raise if the path is something else."""
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    with suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-        if os.path.basename(path).startswith(LAYERS):
-            with open(os.path.join(path, ".gitignore"), "x", encoding="ascii") as file:
-                file.write("*\n")
-    status = os.lstat(path)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o170077 != 0o040000:
-        raise OSError(EXDEV, os.strerror(EXDEV), path)

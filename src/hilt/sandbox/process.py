@@ -30,7 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount, Overlay
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.standby import Entry
 
 Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
 Resource = Literal["memory", "room"]
@@ -118,19 +117,21 @@ class Confined(NamedTuple):
     """How to start a confined program: its command prefix, descriptors, namespaces, mounts and ruleset."""
 
     prefix: tuple[str, ...] = ()
+    set_variable: str = ""  # the option of the prefix that sets a variable for the program alone
     fds: tuple[int, ...] = ()  # numbered 3, 4, 5 ... in the program
     namespaces: tuple[int, ...] = ()  # entered in this order
     mounts: tuple[bytes, list[Mount], list[Overlay]] | None = None  # performed before the start, see mounting.py
     layer: UpperLayer | None = None  # of the overlay that it runs on
-    entry: Entry | None = None  # starts it in a waiting sandbox instead, if there is one
     ruleset: int | None = None  # a Landlock ruleset
+    program_filter: bytes = b""  # a seccomp filter
+    # a seccomp filter for connecting.py, the numbers of `bind`, and sockets of others
+    asks: tuple[bytes, tuple[int, ...], tuple[str, ...]] | None = None
+    record: int = -1  # then the file of the sockets that programs of the session have bound
     trusted: bool = False  # one of our own programs, which keeps its capabilities
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran; valid after its end
     notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run; complete after the block
     check: Callable[[], None] = lambda: None  # disarms it while the program runs; for background jobs
     repeated: Callable[[], str] = lambda: ""  # what it wrote again after it was disarmed
-    changes: Callable[[], tuple[int, float]] = lambda: (-1, inf)  # descriptor that reports changes; when to poll it
-    check_changes: Callable[[], None] = lambda: None  # disarms what has just changed
 
 
 class Finished(NamedTuple):
@@ -228,36 +229,28 @@ def start(
     limits: Limits = _DEFAULT_LIMITS,
     confined: Confined = _UNCONFINED,
     tty: bool = False,
-    desk: int | None = None,
 ) -> Child:
     """Start a program on three descriptors of the caller, and return when it runs.
 
-    The caller enforces the limits on time and output. With `tty`, stdin becomes the program's controlling terminal. A
-    waiting sandbox (standby.py) takes its program from the socket `desk`.
+    The caller enforces the limits on time and output. With `tty`, stdin becomes the program's controlling terminal.
     """
     if not argv:
         raise ToolError("invalid_args", "No program to run: argv is empty.")
     streams = (stdin, stdout, stderr)
-    if confined.entry is not None and (entered := confined.entry.start(argv, env, streams, limits)) is not None:
-        return entered
     with ExitStack() as unless_started:
         group = None if limits.memory is None else GROUPS.make(limits.memory)
         if group is not None:
             unless_started.callback(group.close)
             with suppress(_NoEntrance):
-                child = _start(argv, cwd, env, streams, limits, confined, tty, group, desk)
+                child = _start(argv, cwd, env, streams, limits, confined, tty, group)
                 unless_started.pop_all()
                 return child
             GROUPS.give_up()
-    return _start(argv, cwd, env, streams, limits, confined, tty, None, desk)
+    return _start(argv, cwd, env, streams, limits, confined, tty, None)
 
 
 class _NoEntrance(Exception):
     """A program could not enter its control group."""
-
-
-class IncompleteSandbox(Exception):
-    """The mounts of a program could not be made in a waiting sandbox; nothing was started."""
 
 
 def _start(
@@ -269,13 +262,18 @@ def _start(
     confined: Confined,
     tty: bool,
     group: Group | None,
-    desk: int | None = None,
 ) -> Child:
-    message = _request([*confined.prefix, *argv], env, limits, confined, tty, group, waits=desk is not None)
+    prefix = [*confined.prefix]
+    if confined.set_variable:
+        # the prefix runs outside the sandbox: it must not load libraries of the workspace
+        loaders = {name: value for name, value in env.items() if variables.is_loader(name)}
+        prefix[-1:-1] = [word for pair in loaders.items() for word in (confined.set_variable, *pair)]
+        env = {name: value for name, value in env.items() if name not in loaders}
+    message = _request([*prefix, *argv], env, limits, confined, tty, group)
     rulesets = () if confined.ruleset is None else (confined.ruleset,)
-    desks = () if desk is None else (desk,)
     entrances = () if group is None else (group.entrance,)
-    extra_fds = (*confined.fds, *confined.namespaces, *rulesets, *desks, *entrances)
+    records = () if confined.asks is None else (confined.record,)
+    extra_fds = (*confined.fds, *confined.namespaces, *rulesets, *records, *entrances)
     refusal = 0
     with _scarcity(), _directory(cwd) as directory:
         for _ in range(2):
@@ -410,30 +408,6 @@ class Child:
                 raise _NoEntrance if step == "group" else _refusal(self.program, step, number)
             unless_started.pop_all()
         return True
-
-    def enter(self, program: str, desk: _socket.socket, message: bytes, streams: tuple[int, int, int]) -> bool:
-        """Start a program in this waiting sandbox; False when it has died, and nothing was started."""
-        deadline = monotonic() + _START_SECONDS
-        fault, fault_sink = _pipe()
-        with fault:
-            try:
-                with fault_sink, suppress(ConnectionError):
-                    desk.settimeout(_START_SECONDS)
-                    sent = desk.sendmsg([message], keeper.pack_fds(*streams, fault_sink.fileno()))
-                    desk.sendall(message[sent:])
-                # one byte before the program runs, then end of file when it runs; or the reason for a failure
-                if not _readable(fault, deadline, events=0):
-                    raise TimeoutError
-            except TimeoutError:
-                raise _unresponsive(program) from None
-            reply = fault.readall()
-        failure = reply.removeprefix(keeper.READY)
-        if not failure:
-            return bool(reply)
-        step, number = marshal.loads(failure)  # noqa: S302 -- our own keeper wrote it
-        if step == "confinement" and number != errno.ESTALE:
-            raise IncompleteSandbox(os.strerror(number))
-        raise _refusal(program, step, number)
 
     def _order(self, order: bytes) -> None:
         # a program that has ended needs no orders
@@ -825,8 +799,6 @@ def _request(
     confined: Confined,
     tty: bool,
     group: Group | None,
-    *,
-    waits: bool,
 ) -> bytes:
     return keeper.request(
         *encode(argv, env),
@@ -841,7 +813,8 @@ def _request(
         memory=limits.memory or 0 if group is None else 0,
         grouped=group is not None,
         trusted=confined.trusted,
-        waits=waits,
+        program_filter=confined.program_filter,
+        asks=confined.asks,
     )
 
 

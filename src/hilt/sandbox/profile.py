@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.homes import Homes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.rooms import Rooms
-    from hilt.sandbox.running import Watches
-    from hilt.sandbox.sensitive import Search
+    from hilt.sandbox.running import RunningWatch, Watches
+    from hilt.sandbox.sensitive import NameRules, Search
 
 Name = Literal["read-only", "workspace-write", "full"]
 Network = Literal["none", "loopback", "full"]
@@ -32,7 +33,6 @@ Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 _PRIVATE_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
 _PLACEHOLDERS = {"blank-file": 0o400, "sealed-file": 0}
 _CLOSE_SECONDS = 6.0  # a terminated program has exited by then, or is stuck in the kernel
-LAYERS = ".hilt-undo-"  # prefix of a folder for what commands have replaced, beside or in a workspace folder
 
 
 is_below = places.is_below  # for the other modules of this package
@@ -42,20 +42,21 @@ class Profile(NamedTuple):
     """What a child process may do.
 
     All paths are real and absolute. `is_sensitive` and `is_protected` take a path relative to a root and match its last
-    name. `protected` are names in each root that can be neither changed nor created, `start_files` the same below a
-    home directory. Deeper in a root, existing paths that match `is_protected` cannot be changed. `read_only` paths
-    cannot be changed wherever they are: the running hilt, where the last name may be a link or missing. `closed` paths
-    are not visible at all.
+    name. `protected` are names in each root that can be neither changed nor created. Deeper in a root, existing paths
+    that match `is_protected` cannot be changed, nor those that `homes` protects. `read_only` paths cannot be changed
+    wherever they are: the running hilt, where the last name may be a link or missing. `closed` paths are not visible at
+    all.
 
     `read` "workspace" hides everything in the home directory except programs. `write` restricts "workspace-write" to
     these paths in the roots. `always_readable` paths can be read even if they, or a folder around them, are hidden.
+    `sockets` are Unix sockets of others that a program with a network may use.
     `session` selects the loopback network and the private /tmp, `private` is the folder that holds them (ours alone,
     below the state directory), and `folder` is the session's own folder, which can be read.
 
     `denies_read` and `denies_write` return whether a rule denies a path, or everything below a folder, existing or not.
-    They stay equal between profiles until the rules change. `denied_outside` are existing paths outside the roots that
-    rules deny: True if they cannot be read, False if they cannot be written. `denied_missing` are missing paths in the
-    roots that must not be created.
+    They stay equal between profiles until the rules change. `denied_outside` are existing paths outside the roots, or
+    in their repositories, that rules deny: True if they cannot be read, False if they cannot be written.
+    `denied_missing` are missing paths in the roots that must not be created.
     """
 
     name: Name
@@ -71,13 +72,21 @@ class Profile(NamedTuple):
     folder: str | None = None
     write: tuple[str, ...] = ()
     always_readable: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
     denies_read: Callable[[str], bool] | None = None
     denies_write: Callable[[str], bool] | None = None
     denied_outside: tuple[tuple[str, bool], ...] = ()
     denied_missing: tuple[str, ...] = ()
     is_protected: Callable[[str], bool] = lambda path: False
-    start_files: tuple[str, ...] = ()
+    homes: Homes = Homes()
     read_only: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> NameRules:
+        """The names that are hidden or protected wherever they are in a root."""
+        from hilt.sandbox.sensitive import NameRules
+
+        return NameRules(self.is_sensitive, self.is_protected, self.homes)
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -113,10 +122,11 @@ class Sandbox:
 
     def __init__(self, state: str) -> None:
         self._state = state
+        # finds programs that no command can change; assign it before the first use
+        self.find_program: Callable[[str], str | None] = lambda name: None
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._confined = 0  # confined programs that are running
-        self._started = 0  # programs started under bubblewrap
         self._available: Availability | None = None
         self._resources: tuple[Search, MountPoints, Loopbacks, Watches] | None = None
         self._rooms: Rooms | None = None
@@ -127,7 +137,7 @@ class Sandbox:
             if self._available is None:
                 from hilt.sandbox.availability import find
 
-                self._available = find(self._state)
+                self._available = find(self._state, self.find_program)
             return self._available
 
     @contextmanager
@@ -168,11 +178,13 @@ class Sandbox:
                 )
         from hilt.sandbox import rooms
 
+        if layer is not None and innermost(layer.folder, profile.closed) is None:
+            profile = profile._replace(closed=(*profile.closed, os.path.dirname(layer.folder)))
         with self._counted(), ExitStack() as stack:
             with _creating_in(profile.private):
                 stack.enter_context(rooms.hold(profile.private))
                 make_private(profile)
-            self._get_resources()[3].catch_up(profile.is_sensitive)
+            self._get_resources()[3].catch_up(profile.names)
             stack.enter_context(self._alone(available, profile))
             yield stack.enter_context(self._confine(available, profile, cwd, tty=tty, layer=layer))
 
@@ -184,11 +196,21 @@ class Sandbox:
             self._rooms = self._rooms or Rooms()
         return self._rooms.stay(private, limit)
 
-    def recover(self, is_sensitive: Callable[[str], bool]) -> None:
+    @contextmanager
+    def disarming(self, profile: Profile) -> Iterator[RunningWatch]:
+        """Disarm what the block, instead of a program, puts into the workspace for git, agents and editors."""
+        from hilt.sandbox.disarming import Guard
+
+        watches = self._get_resources()[3]
+        watches.catch_up(profile.names)
+        with watches.hold(profile, Guard()) as watch:
+            yield watch
+
+    def recover(self, names: NameRules) -> None:
         """Disarm what programs left when hilt was killed, and remove their mount points."""
         _, points, _, watches = self._get_resources()
         points.recover()
-        watches.recover(is_sensitive)
+        watches.recover(names)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the pending notes on what was disarmed, and clear them."""
@@ -205,10 +227,6 @@ class Sandbox:
         with self._changed:
             self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
             resources, self._resources = self._resources, None
-        if self._started > 1:
-            from hilt.sandbox.standby import STANDBY
-
-            STANDBY.close()
         if resources:
             resources[1].close()
             resources[2].close()
@@ -240,13 +258,11 @@ class Sandbox:
             from hilt.sandbox import bubblewrap
 
             resources = search, points, loopbacks, watches
-            self._started += 1
-            repeats = self._started > 1
-            return bubblewrap.confine(profile, cwd, available, *resources, tty=tty, layer=layer, repeats=repeats)
+            return bubblewrap.confine(profile, cwd, available, *resources, tty=tty, layer=layer)
         if available.kind == "landlock":
             from hilt.sandbox import landlock
 
-            return landlock.confine(profile, search, watches)
+            return landlock.confine(profile, available, search, loopbacks, watches)
         from hilt.sandbox import seatbelt
 
         return seatbelt.confine(profile, available, search, watches)
@@ -304,6 +320,7 @@ class PathJudge:
         self._root = root
         self._is_sensitive, self._is_protected = profile.is_sensitive, profile.is_protected
         self._denies_read, self._denies_write = profile.denies_read, profile.denies_write
+        self._homes = profile.homes if profile.homes.folders else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PathJudge) and vars(self) == vars(other)
@@ -318,19 +335,9 @@ class PathJudge:
             return 1
         if self._is_protected(path) or (self._denies_write is not None and self._denies_write(full)):
             return 2
+        if self._homes is not None and self._homes.protects(full):
+            return 2
         return 0
-
-
-def hidden_layers(root: str, workspace: str) -> tuple[str, str]:
-    """Return the folders outside the state directory that may hold the layers of a workspace: beside it and in it."""
-    name = LAYERS + workspace[:12]
-    return os.path.join(os.path.dirname(root), name), os.path.join(root, name)
-
-
-def layer_folders(roots: tuple[str, ...], workspace: str) -> tuple[str, ...]:
-    """Return the `hidden_layers` of these roots that exist."""
-    paths = (path for root in roots for path in hidden_layers(root, workspace))
-    return tuple(path for path in paths if os.path.lexists(path))
 
 
 def developer_hint(path: str) -> str:

@@ -15,6 +15,7 @@ from itertools import count
 from time import monotonic, thread_time
 
 from hilt.errors import ToolError
+from hilt.sandbox.handles import remove_tree
 from hilt.sandbox.process import Excess
 
 _SLICE_SECONDS = 0.003
@@ -254,7 +255,8 @@ def remove(path: str, *, unused_since: float | None = None) -> bool:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if unused_since is not None and os.fstat(folder).st_mtime >= unused_since:
             return False
-        _empty(folder)
+        for name in os.listdir(folder):
+            remove_tree(folder, name)
         os.rmdir(path)
     except OSError:
         return False  # in use, or not fully removable: retried later
@@ -279,51 +281,3 @@ def _is_at(folder: int, path: str) -> bool:
         return os.path.samestat(os.fstat(folder), os.lstat(path))
     except FileNotFoundError:
         return False
-
-
-def _empty(top: int) -> None:
-    """Remove everything in an open folder, without following links.
-
-    Folders inside folders are moved up before they are emptied, so the depth of the tree does not matter.
-    """
-    numbers = count()
-    while names := os.listdir(top):
-        for name in names:
-            if not _unlink_file(name, top):
-                folder = _open_folder(name, top)
-                try:
-                    for inner in os.listdir(folder):
-                        if not _unlink_file(inner, folder):
-                            _make_ours(inner, folder)
-                            os.rename(inner, _free_name(top, numbers), src_dir_fd=folder, dst_dir_fd=top)
-                finally:
-                    os.close(folder)
-                os.rmdir(name, dir_fd=top)
-
-
-def _unlink_file(name: str, folder: int) -> bool:
-    """Remove a file; False when it is a folder."""
-    if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
-        return False
-    os.unlink(name, dir_fd=folder)
-    return True
-
-
-def _open_folder(name: str, parent: int) -> int:
-    _make_ours(name, parent)
-    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-
-
-def _make_ours(name: str, parent: int) -> None:
-    """Give the owner all permissions on a folder, and nobody else any."""
-    if os.lstat(name, dir_fd=parent).st_mode & 0o700 != 0o700:
-        os.chmod(name, 0o700, dir_fd=parent)
-
-
-def _free_name(folder: int, numbers: Iterator[int]) -> str:
-    while True:
-        name = f"moved-{next(numbers)}"
-        try:
-            os.lstat(name, dir_fd=folder)
-        except FileNotFoundError:
-            return name

@@ -49,8 +49,9 @@ _GENERAL = """\
     (regex #"^/dev/ttys[0-9]+$"))"""
 _NETWORKS = {
     "none": "(deny network*)",
-    "full": '(allow network*)\n(deny network-outbound (subpath "/private/var/run"))',
+    "full": "(allow network*)",
 }
+_RESOLVER = "/private/var/run/mDNSResponder"
 _TEMPORARY = ("/private/tmp", "/private/var/tmp")
 
 
@@ -77,15 +78,12 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
     text, parameters = write(profile, rules)
     options = [option for name, value in parameters.items() for option in ("-D", f"{name}={value}")]
     prefix = (available.program, *options, "-p", text, "/usr/bin/env", *own_variables(profile))
-    guarded_paths = {path for rule in rules if rule.purpose == "guarded" for path in rule.paths}
-    with watches.hold(profile, findings, Guard(guarded_paths, hides=True)) as watch:
+    with watches.hold(profile, Guard(enforces=True), findings) as watch:
         yield Confined(
             prefix,
             notes=watch.notes,
             check=watch.check,
             repeated=watch.repeated,
-            changes=watch.changes,
-            check_changes=watch.check_changes,
         )
 
 
@@ -121,6 +119,11 @@ def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
     if profile.folder:
         rules.append(SeatbeltRule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
     rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", private))
+    if profile.network == "full":
+        # rules on paths apply to Unix sockets
+        usable = (*profile.writable, *private, _RESOLVER, *profile.sockets)
+        rules.append(SeatbeltRule("sockets of others", "deny network-outbound", "subpath", ("/",)))
+        rules.append(SeatbeltRule("sockets", "allow network-outbound", "subpath", usable))
     # resolving a path reads the metadata of its parent folders
     inner = (*profile.roots, *profile.always_readable, *hilt, *private, *((profile.folder,) if profile.folder else ()))
     ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
@@ -130,7 +133,7 @@ def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
 
 def write(profile: Profile, rules: list[SeatbeltRule]) -> tuple[str, dict[str, str]]:
     """Return the text of the policy, and its path parameters."""
-    lines = [_GENERAL]
+    lines = [_GENERAL, _NETWORKS[profile.network]]
     parameters: dict[str, str] = {}
     names: dict[str, str] = {}
     for rule in rules:
@@ -140,7 +143,6 @@ def write(profile: Profile, rules: list[SeatbeltRule]) -> tuple[str, dict[str, s
             parameters[name] = path
             matches.append(f'({rule.match} (param "{name}"))')
         lines.append(f"({rule.head}\n    {' '.join(matches)})")
-    lines.append(_NETWORKS[profile.network])
     return "\n".join(lines) + "\n", parameters
 
 
@@ -153,7 +155,7 @@ def _guarded(profile: Profile, findings: Findings, home: str) -> Iterator[str]:
     for git in findings.repositories:
         yield from repositories.guarded(git)
         yield os.path.join(git, "commondir")
-    for path in (*(os.path.join(home, name) for name in profile.start_files), *profile.read_only):
+    for path in (*filter(profile.homes.protects, findings.guarded), *profile.read_only):
         if innermost(os.path.dirname(path), profile.writable):
             yield path
 

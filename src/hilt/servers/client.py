@@ -12,7 +12,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
@@ -43,6 +43,7 @@ from hilt.servers.definitions import (
     usable,
 )
 from hilt.servers.transport import FloodGate, open_transport
+from hilt.surroundings import Surroundings
 
 IDLE_SECONDS = 600.0
 RELIST_SECONDS = 0.5  # minimum time between two list requests, however often a server reports changes
@@ -211,7 +212,7 @@ class Connection:
         server: Server,
         *,
         root: str,
-        environ: Mapping[str, str],
+        surroundings: Surroundings,
         log: str,
         define: Callable[[list[Raw], list[str]], None],
         ended: Callable[[ToolError | None], None],
@@ -223,7 +224,7 @@ class Connection:
         self.done: Future[None] = Future()
         self._loop = loop
         self._root = root
-        self._environ = environ
+        self._surroundings = surroundings
         self._log = log
         self._define = define
         self._ended = ended
@@ -343,9 +344,9 @@ class Connection:
         try:
             if self._closing:
                 raise ToolError("cancelled", "hilt is closing.")
-            server = expanded(self.server, self._environ)
-            self._secrets = secrets(self.server, self._environ)
-            transport = open_transport(server, gate, root=self._root, environ=self._environ, log=self._log)
+            server = expanded(self.server, self._surroundings.given)
+            self._secrets = secrets(self.server, self._surroundings.given)
+            transport = open_transport(server, gate, root=self._root, surroundings=self._surroundings, log=self._log)
             client = Client(
                 transport,
                 cache=None,

@@ -17,13 +17,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from hilt import places
-from hilt.authority import rulebook
+from hilt import loaders, places
+from hilt.config import FOREIGN
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.loaders import ProjectFile
 from hilt.wire import decode_value
 
-FILES = {".mcp.json": "servers", "agents.config.json": "config"}  # of a project, with the kind of trust each needs
 CALL_SECONDS = 120.0
 SERVERS_MAX = 64
 
@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TRANSPORTS = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamablehttp": "http", "sse": "sse"}
 
 Transport = Literal["stdio", "http", "sse"]
-Trusts = Callable[[str, str, bytes], bool]  # whether a kind of file at a path is trusted with this content
+Trusts = Callable[[ProjectFile, bytes], bool]  # whether the user trusts a file with this content
 
 
 class Server(NamedTuple):
@@ -80,22 +80,23 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
     untrusted: dict[str, tuple[str, ...]] = {}
     read = _read(personal.items(), "config.toml", "personal", problems)
     servers.update((server.name, server) for server in read)
-    for name, kind in FILES.items():
-        path = os.path.join(root, name)
+    for file in project_files(root):
+        path = file.full
         if not os.path.lexists(path):
             continue
         try:
-            data = rulebook.contents(path, follow=True)
+            data = file.read()
             entries = [(key, entry) for key, entry in _entries(decode_value(data)) if not starts_hilt(entry)]
         except ToolError as error:
             problems.append(ServerProblem(path, error.message.replace("The request", "The file", 1)))
             continue
         except (OSError, ValueError) as error:
-            problems.append(ServerProblem(path, f"The file is invalid: {error}."))
+            reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+            problems.append(ServerProblem(path, f"The file is not used: {reason}."))
             continue
         if not entries:
             continue
-        if not trusts(kind, path, data):
+        if not trusts(file, data):
             untrusted[path] = tuple(str(name) for name, _ in entries)
             continue
         for server in _read(entries, path, "project", problems):
@@ -109,6 +110,14 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
         )
         servers = dict(list(servers.items())[:SERVERS_MAX])
     return Configured(servers, tuple(problems), untrusted)
+
+
+def project_files(root: str) -> list[ProjectFile]:
+    """Return the files of a project that may list servers, which may not exist."""
+    return [
+        *(ProjectFile("servers", root, path) for path in loaders.paths_of("servers")),
+        ProjectFile("config", root, FOREIGN),
+    ]
 
 
 def expanded(server: Server, environ: Mapping[str, str]) -> Server:

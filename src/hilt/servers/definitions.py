@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hilt.custom.definition import Definition, Execute, to_tool
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.formats.invisible import is_hidden
 from hilt.schema import CheckedArguments, check_any, public
 from hilt.servers.configured import Server
 from hilt.servers.schema_cost import MAX_SIZE, cost_of, refuse_work, without_patterns
@@ -40,9 +40,6 @@ _TEXTS = ("description", "title", "$comment")  # of a schema: only shown, so the
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _SPACE = re.compile(r"\n{3,}")
 _HASH_LENGTH = 8
-# letters and marks that are invisible despite their category; then variation selectors
-_BLANK = frozenset((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0))
-_SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
 Raw = Mapping[str, Any]  # a definition as the server sent it, with only the KEYS
 
@@ -133,7 +130,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 def is_visible(value: Any, key: str = "") -> bool:
     """Whether a schema has no invisible characters in parts that cannot be cleaned."""
     if isinstance(value, str):
-        return key in _TEXTS or not any(_is_hidden(character) for character in value)
+        return key in _TEXTS or not any(is_hidden(character) for character in value)
     if isinstance(value, dict):
         return all(is_visible(name) and is_visible(inner, name) for name, inner in value.items())
     return not isinstance(value, list) or all(map(is_visible, value))
@@ -142,27 +139,17 @@ def is_visible(value: Any, key: str = "") -> bool:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def _is_hidden(character: str) -> bool:
-    """Whether a character is invisible or controls the text around it."""
-    if character < "\x7f":
-        return character < " " and character not in "\n\t"
-    code = ord(character)
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-        return True
-    return code in _BLANK or any(code in selectors for selectors in _SELECTORS)
-
-
 def clean(text: str, limit: int = DESCRIPTION_MAX) -> str:
     """Return a text without invisible and control characters, cut to `limit` characters."""
     # cut first: the rest would not be shown anyway
-    cleaned_text = "".join(character for character in text[: limit * 4] if not _is_hidden(character))
+    cleaned_text = "".join(character for character in text[: limit * 4] if not is_hidden(character))
     cleaned_text = _SPACE.sub("\n\n", cleaned_text).strip()
     return cleaned_text if len(cleaned_text) <= limit else cleaned_text[: limit - 1] + "…"
 
 
 def visible(text: str) -> str:
     """Return a text with invisible characters escaped, for people who compare definitions."""
-    return "".join(f"\\u{{{ord(character):x}}}" if _is_hidden(character) else character for character in text)
+    return "".join(f"\\u{{{ord(character):x}}}" if is_hidden(character) else character for character in text)
 
 
 def cleaned(value: Any, key: str = "") -> Any:

@@ -13,7 +13,6 @@ from hilt.errors import ToolError
 from hilt.servers.definitions import clean
 
 FAILURE_MAX = 8000  # characters of the error message of a tool
-BLOCKS_MAX = 100
 
 
 def output_of(result: types.CallToolResult, name: str, limit: int) -> Output:
@@ -27,7 +26,7 @@ def output_of(result: types.CallToolResult, name: str, limit: int) -> Output:
         converted = _block(block)
         if isinstance(converted, str):
             texts.append(converted)
-        elif len(blocks) < BLOCKS_MAX:
+        else:
             blocks.append(converted)
     text = "\n".join(texts)
     if result.is_error:

@@ -22,7 +22,7 @@ from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.places import command
-from hilt.servers.configured import FILES, Configured, Server, Trusts, configured
+from hilt.servers.configured import Configured, Server, Trusts, configured, project_files
 from hilt.servers.definitions import (
     PREFIX,
     START_SECONDS,
@@ -34,6 +34,7 @@ from hilt.servers.definitions import (
     tool_of,
 )
 from hilt.servers.pins import Pins
+from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Servers:
     def __init__(
         self,
         root: str,
-        environ: Mapping[str, str],
+        surroundings: Surroundings,
         state: str,
         *,
         personal: Mapping[str, Any],
@@ -72,7 +73,7 @@ class Servers:
     ) -> None:
         """`personal` are the servers of the user's settings; `trusts` decides which files of the project count."""
         self._root = root
-        self._environ = environ
+        self._surroundings = surroundings
         self._state = state
         self._personal = personal
         self._trusts = trusts
@@ -97,7 +98,7 @@ class Servers:
     def configured(self) -> Configured:
         """Return the configured servers; the files are read again when they or their trust changed."""
         with self._lock:
-            paths = [os.path.join(self._root, name) for name in FILES]
+            paths = [file.full for file in project_files(self._root)]
             database = os.path.join(self._state, "state.db")
             stamp = [rulebook.status(path, follow=True) for path in (*paths, database, database + "-wal")]
             if self._stamp is None or self._stamp != stamp:
@@ -181,7 +182,7 @@ class Servers:
             del self._links[link.server.name]
         for name, server in self._configured.servers.items():
             if name not in self._links and not self._closed:
-                self._links[name] = _Link(self, server, self._root, self._environ, self._state, self._idle)
+                self._links[name] = _Link(self, server, self._root, self._surroundings, self._state, self._idle)
         for link in stale_links:
             link.close()
 
@@ -253,7 +254,7 @@ class _Link:
         servers: Servers,
         server: Server,
         root: str,
-        environ: Mapping[str, str],
+        surroundings: Surroundings,
         state: str,
         idle: float | None,
     ) -> None:
@@ -264,7 +265,7 @@ class _Link:
         self.described: list[Raw] = []  # the server's last definitions
         self._servers = servers
         self._root = root
-        self._environ = environ
+        self._surroundings = surroundings
         self._options = {} if idle is None else {"idle": idle}
         self._lock = threading.RLock()
         self._connection: Connection | None = None
@@ -321,7 +322,7 @@ class _Link:
                     loop,
                     self.server,
                     root=self._root,
-                    environ=self._environ,
+                    surroundings=self._surroundings,
                     log=self.pins.log,
                     define=self._define,
                     ended=self._ended,

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
@@ -35,11 +35,12 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
-from hilt.custom import launching
+from hilt.custom.launching import VARIABLES
 from hilt.errors import ToolError
 from hilt.processes.piped import PipedProgram, start_piped
 from hilt.servers.configured import Server
 from hilt.servers.definitions import NOTES_MAX, TOOLS_MAX, clean, visible
+from hilt.surroundings import Surroundings
 from hilt.web import certificates
 
 MESSAGE_BYTES = 8 << 20
@@ -205,11 +206,11 @@ class _GatedWriter:
 
 
 def open_transport(
-    server: Server, gate: FloodGate, *, root: str, environ: Mapping[str, str], log: str
+    server: Server, gate: FloodGate, *, root: str, surroundings: Surroundings, log: str
 ) -> AbstractAsyncContextManager[TransportStreams]:
     """Return the transport to a server whose variables are expanded."""
     if server.transport == "stdio":
-        return _gated(_stdio(server, gate, root, environ, log), gate)
+        return _gated(_stdio(server, gate, root, surroundings, log), gate)
     return _gated(_http(server, gate), gate)
 
 
@@ -226,11 +227,11 @@ async def _gated(
 
 @asynccontextmanager
 async def _stdio(
-    server: Server, gate: FloodGate, root: str, environ: Mapping[str, str], log: str
+    server: Server, gate: FloodGate, root: str, surroundings: Surroundings, log: str
 ) -> AsyncIterator[TransportStreams]:
     starting = _Starting()
     try:
-        running = await anyio.to_thread.run_sync(starting.run, lambda: _start(server, root, environ))
+        running = await anyio.to_thread.run_sync(starting.run, lambda: _start(server, root, surroundings))
     except BaseException:
         starting.abandon()
         raise
@@ -278,19 +279,22 @@ class _Starting:
             threading.Thread(target=running.end, name="hilt-server-end", daemon=True).start()
 
 
-def _start(server: Server, root: str, environ: Mapping[str, str]) -> PipedProgram:
+def _start(server: Server, root: str, surroundings: Surroundings) -> PipedProgram:
     # a nested hilt starts no servers: a cycle would never end
-    env = {**launching.environment((), environ), **server.env, "HILT_NESTED": "1"}
-    cwd = os.path.join(root, os.path.expanduser(server.cwd))
+    env = {**surroundings.environment(server.env, only=VARIABLES), "HILT_NESTED": "1"}
+    # in the workspace, npx and python -m run what a hostile project or a command put there
+    folder = root if server.cwd or server.source == "project" else "/"
+    cwd = os.path.join(folder, os.path.expanduser(server.cwd))
     command = os.path.expanduser(server.command)
     if "/" in command:
         program: str | None = os.path.join(cwd, command)
     else:
-        program = launching.find_program(command, env)
+        program = surroundings.find(command, env)
     if program is None:
         raise ToolError(
             "runtime_missing",
-            f"{command}, the command of the MCP server {server.name}, is not on the PATH.",
+            f"{command}, the command of the MCP server {server.name}, is not on the PATH."
+            f"{surroundings.advice(command)}",
             suggestion=f"Ask the user to install {command}.",
         )
     return start_piped([program, *server.args], cwd=cwd, env=env, grace=_GRACE_SECONDS)

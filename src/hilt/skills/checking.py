@@ -26,7 +26,7 @@ def check(path: str) -> list[str]:
     if definition is None:
         return ["SKILL.md is missing."]
     try:
-        with open_folder(path, None) as handle:
+        with open_folder(path, follow=True) as handle:
             data = file_bytes(handle, definition, limit=FILE_BYTES, follow=True)
     except UnusableFile as error:
         return [str(error)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from hilt.loaders import Source
 from hilt.skills.folder_contents import UnusableFile
 from hilt.skills.skill import mixes_scripts, normalize, one_line, parse_markdown
-from hilt.skills.sources import Origin
 from hilt.skills.substitution import fill_in
 
 SUFFIX = ".md"
@@ -25,7 +25,7 @@ class PromptCommand(NamedTuple):
     name: str
     description: str
     argument_hint: str
-    source: Origin
+    source: Source
     path: str
     body: str
     allowed_tools: str  # requested by its author; grants nothing
@@ -56,7 +56,7 @@ def command_name(relative: str) -> str:
     return ":".join(parts)
 
 
-def parse(name: str, data: bytes, source: Origin, path: str) -> PromptCommand:
+def parse(name: str, data: bytes, source: Source, path: str) -> PromptCommand:
     """Return the command of a file."""
     fields, body = parse_markdown(data)
     if not body.strip():

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
+from hilt import loaders
+from hilt.loaders import MAX_BYTES
 from hilt.places import utf8_path
-from hilt.state.trust import MAX_BYTES
 
 FILES_MAX = 500  # in one folder, with its subfolders
 TOTAL_BYTES = 8 << 20
@@ -38,24 +39,15 @@ class WholeFolder(NamedTuple):
 
 
 @contextmanager
-def open_folder(path: str, anchor: str | None) -> Iterator[int]:
-    """Yield a descriptor of a folder. Below `anchor`, links are rejected; without one, they are followed."""
-    handle = -1
+def open_folder(path: str, *, follow: bool) -> Iterator[int]:
+    """Yield a descriptor of a folder; unless `follow` is set, no link on its path is followed."""
     try:
-        if anchor is None:
-            handle = os.open(path, _FOLDER)
-        else:
-            handle = os.open(anchor, _FOLDER)
-            for name in os.path.relpath(path, anchor).split(os.sep):
-                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
-                os.close(handle)
-                handle = inner
-        yield handle
+        with loaders.open_folder(path, follow=follow) as handle:
+            yield handle
+    except loaders.UnreadableFile as error:
+        raise UnusableFile(f"The folder cannot be read: {error}.") from None
     except OSError as error:
         raise UnusableFile(_reason(error, "The folder")) from None
-    finally:
-        if handle >= 0:
-            os.close(handle)
 
 
 def file_bytes(folder: int, name: str, *, limit: int = MAX_BYTES, follow: bool = False) -> bytes:

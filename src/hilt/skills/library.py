@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.places import SKILL_FOLDERS, command, utf8_path
+from hilt.loaders import LoadedFolder, ProjectFile, WritablePlaces, paths_of, project_file
+from hilt.places import command, utf8_path
 from hilt.skills import commands
 from hilt.skills.commands import PromptCommand, is_command
 from hilt.skills.folder_contents import (
@@ -28,9 +29,9 @@ from hilt.skills.folder_contents import (
     whole_folder,
 )
 from hilt.skills.skill import DEFINITIONS, Skill, mixes_scripts, name_problem, normalize, parse
-from hilt.skills.sources import LibraryPlace, WritablePlaces
-from hilt.state.trust import AGENT_FOLDERS, COMMAND_FOLDERS, Trust, kind_of
+from hilt.state.trust import Trust
 
+BUILT_IN = LoadedFolder("skill", os.path.join(os.path.dirname(os.path.abspath(__file__)), "builtin"), "built-in")
 SCAN_SECONDS = 0.25  # between two scans of the folders
 ENTRIES_MAX = 1000  # in one folder of skills
 NEAREST_MAX = 3
@@ -83,17 +84,17 @@ class TrustedFiles:
 
     def __init__(self, trust: Trust, *, everything: bool) -> None:
         self._everything = everything
-        self._known = {} if everything else {(item.kind, item.path): item.hash for item in trust.list()}
+        self._known = {} if everything else {item.file: item.hash for item in trust.list()}
 
-    def is_untrusted(self, kind: str, path: str, digest: bytes) -> bool:
+    def is_untrusted(self, file: ProjectFile, digest: bytes) -> bool:
         """Whether a file is not trusted with this content."""
-        return not self._everything and self._known.get((kind, path)) != digest
+        return not self._everything and self._known.get(file) != digest
 
-    def removed(self, kind: str, folder: str, names: Collection[str]) -> list[str]:
+    def removed(self, folder: ProjectFile, names: Collection[str]) -> list[str]:
         """Return the files below a folder that were trusted and are no longer there."""
-        inside = folder + "/"
-        trusted = (path for trusted_kind, path in self._known if trusted_kind == kind and path.startswith(inside))
-        return [path for path in trusted if path[len(inside) :] not in names]
+        inside = folder.path + "/"
+        trusted = (file for file in self._known if file[:2] == folder[:2] and file.path.startswith(inside))
+        return [file.full for file in trusted if file.path[len(inside) :] not in names]
 
 
 class SkillLibrary:
@@ -101,17 +102,15 @@ class SkillLibrary:
 
     def __init__(
         self,
-        root: str,
-        skill_places: Sequence[LibraryPlace],
-        command_places: Sequence[LibraryPlace],
+        skill_places: Sequence[LoadedFolder],
+        command_places: Sequence[LoadedFolder],
         territory: WritablePlaces,
         trust: Trust,
         *,
         trusts_everything: bool,
         also: Sequence[str] = (),
     ) -> None:
-        """Read these places of the workspace `root`. `also` are the files that change when trust does."""
-        self._root = root
+        """Read these places. `also` are the files that change when trust does."""
         self._skill_places = tuple(skill_places)
         self._command_places = tuple(command_places)
         self._territory = territory
@@ -124,7 +123,7 @@ class SkillLibrary:
         self._listeners: list[Callable[[LibraryContents], None]] = []
 
     @property
-    def places(self) -> tuple[LibraryPlace, ...]:
+    def places(self) -> tuple[LoadedFolder, ...]:
         """The folders whose changes matter."""
         return tuple(place for place in (*self._skill_places, *self._command_places) if place.source != "built-in")
 
@@ -151,6 +150,9 @@ class SkillLibrary:
 
     def load(self, name: str) -> Skill:
         """Return a skill, read from its files; raise if there is none that may be loaded."""
+        return self._load(name)[0]
+
+    def _load(self, name: str) -> tuple[Skill, LoadedFolder]:
         normalized = normalize(name)
         trusted = self._trusted()
         reasons: list[ToolError] = []
@@ -166,7 +168,7 @@ class SkillLibrary:
                     reasons.append(ToolError("tool_invalid", message, suggestion="Use another skill, or fix this one."))
                     continue
                 if isinstance(item, Skill):
-                    return item
+                    return item, place
                 if item is not None:
                     reasons.append(item.error)
         if reasons:
@@ -175,17 +177,17 @@ class SkillLibrary:
 
     def file(self, name: str, relative: str) -> tuple[str, bytes]:
         """Return the path and the contents of another file of a skill; a project's must be trusted."""
-        skill = self.load(name)
+        skill, place = self._load(name)
         path = f"{skill.path}/{relative}"
         try:
             if relative not in skill.files:
                 raise UnusableFile("There is no such file.")
-            with open_folder(skill.path, self._root if skill.source == "project" else None) as handle:
+            with open_folder(skill.path, follow=place.anchor is None) as handle:
                 data = file_below(handle, relative)
         except UnusableFile as error:
             message = f"{utf8_path(relative)[:200]} of the skill {skill.name} cannot be read: {error}"
             raise ToolError("file_not_found", message, suggestion="Use a path that load_skill lists.") from None
-        if skill.source == "project" and self._trusted().is_untrusted("skill", path, sha256(data)):
+        if place.anchor is not None and self._trusted().is_untrusted(place.file(path), sha256(data)):
             raise Unreviewed("skill", skill.name, skill.path, (path,)).error
         return path, data
 
@@ -247,10 +249,10 @@ class SkillLibrary:
                 if item is not None:
                     yield item
 
-    def _entries(self, place: LibraryPlace, problems: list[LibraryProblem]) -> list[str]:
+    def _entries(self, place: LoadedFolder, problems: list[LibraryProblem]) -> list[str]:
         """Return the names of the folders in a place that may be skills, each name once."""
         try:
-            with open_folder(place.path, self._anchor(place)) as handle, os.scandir(handle) as listing:
+            with open_folder(place.path, follow=place.anchor is None) as handle, os.scandir(handle) as listing:
                 folders = (entry.name for entry in listing if _is_folder(entry) and not entry.name.startswith("."))
                 names = sorted(islice(folders, ENTRIES_MAX + 1))
         except UnusableFile as error:
@@ -266,15 +268,15 @@ class SkillLibrary:
             problems.append(LibraryProblem(place.path, f"It has more than {ENTRIES_MAX} folders; the rest is skipped."))
         return list(by_name.values())
 
-    def _skill(self, place: LibraryPlace, entry: str, trusted: TrustedFiles) -> Skill | Unreviewed | None:
+    def _skill(self, place: LoadedFolder, entry: str, trusted: TrustedFiles) -> Skill | Unreviewed | None:
         """Return the skill in a folder, or an Unreviewed if it is not trusted; None if the folder is not a skill."""
         path = os.path.join(place.path, entry)
-        with open_folder(path, self._anchor(place)) as handle:
+        with open_folder(path, follow=place.anchor is None) as handle:
             definition = next((name for name in DEFINITIONS if _exists(handle, name)), None)
             if definition is None:
                 return None
             _check_name(normalize(entry))
-            if place.source != "project":
+            if place.anchor is None:
                 return self._own_skill(place, path, handle, definition)
             files = whole_folder(handle).files
         if definition not in files:
@@ -282,14 +284,14 @@ class SkillLibrary:
         changed_files = [
             f"{path}/{file}"
             for file, content in files.items()
-            if trusted.is_untrusted("skill", f"{path}/{file}", sha256(content))
+            if trusted.is_untrusted(place.file(f"{path}/{file}"), sha256(content))
         ]
-        changed_files += trusted.removed("skill", path, files)
+        changed_files += trusted.removed(place.file(path), files)
         if changed_files:
             return Unreviewed("skill", normalize(entry), path, tuple(changed_files))
         return parse(path, files.pop(definition), place.source, definition, tuple(files))
 
-    def _own_skill(self, place: LibraryPlace, path: str, handle: int, definition: str) -> Skill:
+    def _own_skill(self, place: LoadedFolder, path: str, handle: int, definition: str) -> Skill:
         if place.source == "personal":
             self._check_own(path)
             self._check_own(os.path.join(path, definition))
@@ -298,7 +300,7 @@ class SkillLibrary:
         return parse(path, data, place.source, definition, others)
 
     def _check_own(self, path: str) -> None:
-        if self._territory.holds(os.path.realpath(path)):
+        if self._territory.root_of(os.path.realpath(path)):
             raise UnusableFile(
                 "It is inside the workspace, where tools can write; only the project's own folders count."
             )
@@ -307,11 +309,11 @@ class SkillLibrary:
         self, trusted: TrustedFiles, problems: list[LibraryProblem]
     ) -> Iterator[PromptCommand | Unreviewed]:
         for place in self._command_places:
-            is_own = place.source != "project"
+            is_own = place.anchor is None
             try:
                 if is_own:
                     self._check_own(place.path)
-                with open_folder(place.path, self._anchor(place)) as handle:
+                with open_folder(place.path, follow=is_own) as handle:
                     for file, data in matching_files(handle, is_command, follow=is_own):
                         path = os.path.join(place.path, file)
                         try:
@@ -323,35 +325,36 @@ class SkillLibrary:
                     problems.append(LibraryProblem(place.path, str(error)))
 
     def _command(
-        self, place: LibraryPlace, file: str, path: str, data: bytes | UnusableFile, trusted: TrustedFiles
+        self, place: LoadedFolder, file: str, path: str, data: bytes | UnusableFile, trusted: TrustedFiles
     ) -> PromptCommand | Unreviewed:
         if isinstance(data, UnusableFile):
             raise data
         name = commands.command_name(file)
-        if place.source != "project":
+        if place.anchor is None:
             self._check_own(path)
-        elif trusted.is_untrusted("command", path, sha256(data)):
+        elif trusted.is_untrusted(place.file(path), sha256(data)):
             return Unreviewed("command", name, path, (path,))
         return commands.parse(name, data, place.source, path)
 
-    def _anchor(self, place: LibraryPlace) -> str | None:
-        """Return the folder below which no link is followed on the way to a place."""
-        return self._root if place.source == "project" else None
 
-
-def project_files(root: str) -> list[str]:
+def project_files(root: str) -> list[ProjectFile]:
     """Return the files of a project's skills, commands and agents, which need trust."""
-    folders = [os.path.join(root, folder) for folder in (*SKILL_FOLDERS, *COMMAND_FOLDERS, *AGENT_FOLDERS)]
-    return [file for folder in folders for file in reviewable(folder)]
+    folders = [(kind, path) for kind in ("skill", "command", "agent") for path in paths_of(kind)]
+    return [
+        ProjectFile(kind, root, os.path.relpath(file, root))
+        for kind, path in folders
+        for file in reviewable(os.path.join(root, path))
+    ]
 
 
 def reviewable(folder: str) -> list[str]:
     """Return the files that need trust in a folder of skills, commands or agents, or in a single skill; no links."""
-    kind = kind_of(f"{folder}/.")
+    file = project_file(folder)
+    kind = "" if file is None else file.kind
     try:
-        with open_folder(folder, None) as handle:
+        with open_folder(folder, follow=True) as handle:
             names = [name for name in file_names(handle, hidden=True) if kind == "skill" or is_command(name)]
-            if kind == "skill" and folder.endswith(SKILL_FOLDERS):
+            if kind == "skill" and folder.endswith(paths_of("skill")):
                 with os.scandir(handle) as listing:
                     inner = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
                 return [file for name in inner for file in reviewable(os.path.join(folder, name))]

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter
 from hilt.formats.invisible import visible
+from hilt.loaders import MAX_BYTES, Source
 from hilt.skills.folder_contents import UnusableFile
-from hilt.skills.sources import Origin
-from hilt.state.trust import MAX_BYTES
 
 DEFINITIONS = ("SKILL.md", "skill.md")
 NAME_CHARACTERS = 64
@@ -27,7 +26,7 @@ class Skill(NamedTuple):
 
     name: str
     description: str
-    source: Origin
+    source: Source
     path: str  # of its folder
     definition: str  # the name of its SKILL.md
     body: str
@@ -90,7 +89,7 @@ def parse_markdown(data: bytes) -> MarkdownText:
     return MarkdownText(fields, visible(strict.body))
 
 
-def parse(path: str, data: bytes, source: Origin, definition: str, files: tuple[str, ...]) -> Skill:
+def parse(path: str, data: bytes, source: Source, definition: str, files: tuple[str, ...]) -> Skill:
     """Return the skill of a folder from the bytes of its SKILL.md and the names of its other files."""
     fields, body = parse_markdown(data)
     if not fields.get("description"):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
-from hilt.call import Json
+from hilt.call import Json, ShownFile
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
@@ -26,7 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-PENDING_MAX = 100  # per session, so that a model cannot fill the disk or a person's screen
+# so that a model cannot fill the disk or a person's screen; callers choose the names of sessions and their own
+PENDING_MAX = {"session": 100, "calling program": 200, "workspace": 300, "user": 1000}
 KEPT_DAYS = 7  # how long settled approvals are kept for review
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 20.0  # age at which a heartbeat is stale
@@ -67,6 +68,7 @@ class ApprovalRequest(NamedTuple):
     risk: str = ""
     part: str = ""  # the part of the command that has this risk
     risk_reason: str = ""  # why it has this risk
+    files: tuple[ShownFile, ...] = ()  # that it would change; empty if that is not known
     diff: str = ""  # unified
     rules: tuple[str, ...] = ()
     workspace: str = ""  # its folder
@@ -157,13 +159,19 @@ class Approvals:
             for approval in _select(db, "workspace=? AND digest=? AND state='pending'", (workspace, digest)):
                 if _is_for(approval, session):
                     return approval
-            count = "SELECT count(*) FROM approvals WHERE workspace=? AND session=? AND state='pending'"
-            if db.execute(count, (workspace, session)).fetchone()[0] >= PENDING_MAX:
-                raise ToolError(
-                    "limit_exceeded",
-                    f"{PENDING_MAX} calls of this session are already pending approval.",
-                    suggestion="Wait until the user has answered some of them.",
-                )
+            query = (
+                "SELECT sum(workspace=? AND session=?), sum(json_extract(asked, '$.client')=?), sum(workspace=?), "
+                "count(*) FROM approvals WHERE state='pending'"
+            )
+            client = _storable(asked.client) or None  # those without a name are not one program
+            counts = db.execute(query, (workspace, session, client, workspace)).fetchone()
+            for (owner, limit), count in zip(PENDING_MAX.items(), counts, strict=True):
+                if (count or 0) >= limit:
+                    raise ToolError(
+                        "limit_exceeded",
+                        f"{limit} calls of this {owner} are already pending approval.",
+                        suggestion="Wait until the user has answered some of them.",
+                    )
             values = (*new[:4], _encoded(asked), *new[5:])
             db.execute(f"INSERT INTO approvals ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", values)  # noqa: S608  # constants only
             return new
@@ -464,6 +472,7 @@ def _approval(row: Sequence[object], now: int) -> Approval:
     approval = Approval(*row)  # type: ignore[arg-type]
     fields = json.loads(approval.asked)  # type: ignore[arg-type]
     fields["rules"] = tuple(fields["rules"])
+    fields["files"] = tuple(ShownFile(*file) for file in fields.get("files", ()))
     approval = approval._replace(asked=ApprovalRequest(**fields))
     if approval.state in ("pending", "approved", "preview") and approval.expires_at <= now:
         return approval._replace(state="expired")

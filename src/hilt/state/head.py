@@ -47,13 +47,15 @@ class Head:
             return number
         return max((last, *self.read())) + 1
 
-    def note(self, number: int, hash: bytes) -> None:
-        """Note a row that has been committed."""
+    def note(self, number: int, hash: bytes, *, again: bool = False) -> None:
+        """Note a row that has been committed; with `again`, only if the process that committed it died before that."""
         # the number is at both ends, so that a reader detects a partially written note
         name = number.to_bytes(8, "big")
         with self._lock:
             descriptor = self._descriptor or self._open()
             try:
+                if again and os.pread(descriptor, 8, number % SLOTS * _WIDTH) >= name:
+                    return
                 os.pwrite(descriptor, name + hash + name, number % SLOTS * _WIDTH)
             except OSError as error:
                 raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error

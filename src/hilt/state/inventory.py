@@ -71,7 +71,10 @@ PARTS = (
         saved=True,
     ),
     StatePart(
-        "layers", ("layers",), "old contents of files that commands changed", "undo.calls and undo.mb for each folder"
+        "layers",
+        ("layers", "layer-places"),
+        "old contents of files that commands changed",
+        "undo.calls and undo.mb for each folder",
     ),
     StatePart(
         "trail",

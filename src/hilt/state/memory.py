@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 KEY_CHARACTERS = 128
 VALUE_BYTES = 16 * 1024
+ENTRIES_MAX = 10_000  # of one scope, so that a model cannot fill the disk
 TAGS_MAX = 16
 TAG_CHARACTERS = 64
 PATIENCE_SECONDS = 5.0
@@ -138,6 +139,14 @@ class Memory:
         def work(db: sqlite3.Connection) -> None:
             now = time.time_ns()
             db.execute("DELETE FROM memories WHERE expires<=?", (now,))
+            count = "SELECT count(*) FROM memories WHERE scope=? AND key<>?"
+            if db.execute(count, (scope, key)).fetchone()[0] >= ENTRIES_MAX:
+                raise ToolError(
+                    "limit_exceeded",
+                    f"There are already {ENTRIES_MAX} memories in this scope.",
+                    suggestion="Forget some of them, or replace one.",
+                    limit=ENTRIES_MAX,
+                )
             expires = None if seconds is None else now + seconds * 1_000_000_000
             db.execute(_SAVE, (scope, key, value, _join_tags(tags), now, now, expires))
             commit()

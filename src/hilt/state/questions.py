@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-PENDING_MAX = 100  # per session
+PENDING_MAX = {"session": 100, "workspace": 300, "user": 1000}  # callers choose the names of sessions
 ANSWER_CHARACTERS = 8_000  # of one answer
 POLL_SECONDS = 0.25  # how often to check for the answer of another process
 KEPT_SECONDS = 86_400  # how long settled questions are kept, to report who answered
@@ -65,15 +65,18 @@ class Questions:
 
         def work(db: sqlite3.Connection) -> QuestionSet:
             db.execute("DELETE FROM questions WHERE expires_at<?", (now - KEPT_SECONDS * _SECOND,))
-            count = (
-                "SELECT count(*) FROM questions WHERE workspace=? AND session=? AND state='pending' AND expires_at>?"
+            query = (
+                "SELECT sum(workspace=? AND session=?), sum(workspace=?), count(*) FROM questions "
+                "WHERE state='pending' AND expires_at>?"
             )
-            if db.execute(count, (workspace, session, now)).fetchone()[0] >= PENDING_MAX:
-                raise ToolError(
-                    "limit_exceeded",
-                    f"{PENDING_MAX} questions of this session are already pending.",
-                    suggestion="Wait until the user has answered some of them.",
-                )
+            counts = db.execute(query, (workspace, session, workspace, now)).fetchone()
+            for (owner, limit), count in zip(PENDING_MAX.items(), counts, strict=True):
+                if (count or 0) >= limit:
+                    raise ToolError(
+                        "limit_exceeded",
+                        f"{limit} questions of this {owner} are already pending.",
+                        suggestion="Wait until the user has answered some of them.",
+                    )
             values = (*row, _storable(folder), json.dumps(list(questions)), "{}")
             db.execute(f"INSERT INTO questions ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)  # noqa: S608  # constants only
             return _get(db, id)

@@ -126,6 +126,11 @@ CREATE TABLE layer_steps (
          before_mode INTEGER NOT NULL, after_inode INTEGER NOT NULL, after_mode INTEGER NOT NULL,
          size INTEGER NOT NULL, files INTEGER NOT NULL, PRIMARY KEY (change, position)) WITHOUT ROWID""",
     AGENT_MACHINES,
+    # trust in a resolved path did not tell which project was reviewed, so those files are reviewed again
+    """DROP TABLE trusted;
+CREATE TABLE trusted_files (
+         kind TEXT NOT NULL, root BLOB NOT NULL, path BLOB NOT NULL, hash BLOB NOT NULL, content BLOB NOT NULL,
+         at INTEGER NOT NULL, PRIMARY KEY (root, path, kind)) WITHOUT ROWID""",
 )
 
 

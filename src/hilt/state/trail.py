@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -214,6 +215,8 @@ class Trail:
             payload = _payload(entry, stamps)
             with self._log as log:
                 last, previous = self._end(log)
+                if last:
+                    self._head.note(last, previous, again=True)
                 number, hash = self._head.next_number(last), chain_hash(previous, entry)
                 old_size = log.length
                 log.add(payload, number, hash)
@@ -246,6 +249,8 @@ class Trail:
             if log.is_empty and more is None:
                 return
             lines = log.lines()
+            if more is not None and lines and lines[-1].number:
+                self._head.note(*lines[-1][1:], again=True)
 
             def work(db: Connection) -> tuple[End, End]:
                 end = _insert(db, lines)
@@ -260,18 +265,25 @@ class Trail:
     def _flush_reserve(self) -> None:
         """Append the pending rows of the reserve."""
         with self._reserve.drain() as lines:
-            entries = [TrailEntry(*json.loads(line)) for line in lines]
 
-            def append_all(db: Connection, end: End) -> End:
-                for entry in entries:
-                    # a process that died here may have appended some of them
-                    query = "SELECT 1 FROM audit WHERE at=? AND session=? AND tool=? AND digest=?"
-                    if db.execute(query, (entry.at, entry.session, entry.tool, entry.digest)).fetchone() is None:
-                        end = self._append(db, end, entry)
-                return end
+            def append(entry: TrailEntry, db: Connection, end: End) -> End:
+                # a process that died here may have appended it
+                query = "SELECT 1 FROM audit WHERE at=? AND session=? AND tool=? AND digest=?"
+                exists = db.execute(query, (entry.at, entry.session, entry.tool, entry.digest)).fetchone() is not None
+                return end if exists else self._append(db, end, entry)
 
-            if entries:
-                self._flush(append_all)
+            entries, damaged = [], 0
+            for line in lines:
+                try:
+                    entries.append(TrailEntry(*json.loads(line)))
+                except (ValueError, TypeError):
+                    damaged += 1
+            if damaged:
+                reason = f"{damaged} lines in trail.db.reserve, which holds rows while the disk is full, were damaged"
+                entries.append(TrailEntry(time.time_ns(), "", "", "hilt audit", "", "allow", reason, "", "ok", 0))
+            # one at a time: the head notes each row once it is committed
+            for entry in entries:
+                self._flush(partial(append, entry))
 
     def _append(self, db: Connection, end: End, entry: TrailEntry) -> End:
         """Append a row to the database; the log must have been flushed."""
@@ -439,10 +451,11 @@ class Trail:
         witnessed = dict([witness] if witness else [])
         self._try_flush_reserve()
         while True:
-            noted = self._head.read()  # read before the rows: every row in it is already in the log or the database
+            with self._log as log:  # read before the rows: every row in it is already in the log or the database
+                (end, _), noted = self._end(log), self._head.read()
             self._flush()
             marks = self._db.read(ChainMarks.read)
-            all_breaks = find_breaks(self._all(), marks, noted, witnessed, has_head=self._head.exists)
+            all_breaks = find_breaks(self._all(), marks, noted, witnessed, end=end, has_head=self._head.exists)
             breaks = list(islice(all_breaks, BREAKS_MAX))
             if self._db.read(ChainMarks.read) == marks:  # otherwise rows were removed in the meantime
                 return breaks

@@ -1,4 +1,4 @@
-"""The project files that a person has reviewed and trusts, by path and exact content."""
+"""The files that a person has reviewed and trusts, by project, path in it, kind and exact content."""
 
 from __future__ import annotations
 
@@ -9,61 +9,17 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.places import SKILL_FOLDERS, command
+from hilt.loaders import MAX_BYTES, ProjectFile
+from hilt.places import command
 from hilt.state.tables import open_state
-
-MAX_BYTES = 1024 * 1024
-
-# project files that can loosen policy or run something: path in the project, and kind
-PROJECT_FILES = {
-    ".hilt/config.toml": "config",
-    ".hilt/permissions.yaml": "rules",
-    ".jcli/permissions.yaml": "rules",
-    ".hilt/hooks.yaml": "hooks",
-    ".mcp.json": "servers",
-    "AGENTS.md": "instructions",
-    "CLAUDE.md": "instructions",
-    "AGENT.md": "instructions",
-    ".hilt/AGENTS.md": "instructions",
-    "agents.config.json": "config",
-}
-
-# folders in which every file is part of a tool
-TOOL_FOLDERS = (".hilt/tools", ".nanocoder/tools")
-
-# folders in which every Markdown file is a command
-COMMAND_FOLDERS = (".hilt/commands", ".claude/commands")
-
-# folders in which every Markdown file defines an agent
-AGENT_FOLDERS = (".hilt/agents", ".claude/agents", ".nanocoder/agents")
-
-# in these folders every file needs trust, as a file of this kind
-_FOLDERS = {
-    **dict.fromkeys(TOOL_FOLDERS, "tool"),
-    **dict.fromkeys(SKILL_FOLDERS, "skill"),
-    **dict.fromkeys(COMMAND_FOLDERS, "command"),
-    **dict.fromkeys(AGENT_FOLDERS, "agent"),
-}
 
 
 class Trusted(NamedTuple):
     """A file as a person trusted it."""
 
-    kind: str
-    path: str
+    file: ProjectFile
     hash: bytes
     at: int  # nanoseconds since the epoch
-
-
-def kind_of(path: str) -> str:
-    """Return the kind of a project file by its path; "file" for any other file."""
-    for folder, kind in _FOLDERS.items():
-        if f"/{folder}/" in path:
-            return kind
-    for name, kind in PROJECT_FILES.items():
-        if path.endswith("/" + name):
-            return kind
-    return "hooks" if "/.hilt/hooks/" in path else "file"
 
 
 def trusts_all(environ: Mapping[str, str]) -> bool:
@@ -79,55 +35,58 @@ def trusts_all(environ: Mapping[str, str]) -> bool:
 
 
 class Trust:
-    """The trusted files. Paths are resolved to real paths."""
+    """The trusted files: of one project each, under their own path in it, with their exact content."""
 
     def __init__(self, directory: str, *, everything: bool = False) -> None:
         self._db = open_state(directory)
         self._everything = everything
 
-    def is_trusted(self, kind: str, path: str, sha256: bytes) -> bool:
-        """Whether the file with exactly this content is trusted as a file of this kind."""
+    def is_trusted(self, file: ProjectFile, sha256: bytes) -> bool:
+        """Whether the file is trusted with exactly this content."""
         if self._everything:
             return True
         if not self._db.exists():
             return False
-        query = "SELECT 1 FROM trusted WHERE path=? AND kind=? AND hash=?"
-        return self._db.read(lambda db: db.execute(query, (_real(path), kind, sha256)).fetchone()) is not None
+        query = "SELECT 1 FROM trusted_files WHERE kind=? AND root=? AND path=? AND hash=?"
+        return self._db.read(lambda db: db.execute(query, (*_row(file), sha256)).fetchone()) is not None
 
-    def trust(self, kind: str, path: str, content: bytes) -> Trusted:
-        """Trust this content at this path, replacing any trusted before."""
+    def trust(self, file: ProjectFile, content: bytes) -> Trusted:
+        """Trust this content of a file, replacing any trusted before."""
         if len(content) > MAX_BYTES:
             raise ToolError(
                 "file_too_large",
-                f"{path} has {len(content):,} bytes; the limit for a trusted file is {MAX_BYTES:,}.",
+                f"{file.full} has {len(content):,} bytes; the limit for a trusted file is {MAX_BYTES:,}.",
                 suggestion="Shorten the file, so that a person can review it.",
             )
-        new = Trusted(kind, os.path.realpath(path), sha256(content), time.time_ns())
-        row = (_real(path), kind, new.hash, content, new.at)
-        self._db.write(lambda db: db.execute("INSERT OR REPLACE INTO trusted VALUES (?,?,?,?,?)", row))
+        new = Trusted(file, sha256(content), time.time_ns())
+        row = (*_row(file), new.hash, content, new.at)
+        self._db.write(lambda db: db.execute("INSERT OR REPLACE INTO trusted_files VALUES (?,?,?,?,?,?)", row))
         return new
 
-    def revoke(self, path: str) -> bool:
+    def revoke(self, file: ProjectFile) -> bool:
         """Stop trusting the file; return whether it was trusted."""
         if not self._db.exists():
             return False
-        query = "DELETE FROM trusted WHERE path=?"
-        return self._db.write(lambda db: db.execute(query, (_real(path),)).rowcount) > 0
+        query = "DELETE FROM trusted_files WHERE kind=? AND root=? AND path=?"
+        return self._db.write(lambda db: db.execute(query, _row(file)).rowcount) > 0
 
     def list(self) -> list[Trusted]:
         """Return all trusted files, by path."""
         if not self._db.exists():
             return []
-        query = "SELECT kind, path, hash, at FROM trusted ORDER BY path, kind"
+        query = "SELECT kind, root, path, hash, at FROM trusted_files ORDER BY root, path, kind"
         rows = self._db.read(lambda db: db.execute(query).fetchall())
-        return [Trusted(kind, os.fsdecode(path), hash, at) for kind, path, hash, at in rows]
+        return [
+            Trusted(ProjectFile(kind, os.fsdecode(root), os.fsdecode(path)), hash, at)
+            for kind, root, path, hash, at in rows
+        ]
 
-    def trusted_content(self, path: str) -> bytes | None:
-        """Return the content that was last trusted at this path, or None."""
+    def trusted_content(self, file: ProjectFile) -> bytes | None:
+        """Return the content that was last trusted of a file, or None."""
         if not self._db.exists():
             return None
-        query = "SELECT content FROM trusted WHERE path=? ORDER BY at DESC LIMIT 1"
-        row = self._db.read(lambda db: db.execute(query, (_real(path),)).fetchone())
+        query = "SELECT content FROM trusted_files WHERE kind=? AND root=? AND path=?"
+        row = self._db.read(lambda db: db.execute(query, _row(file)).fetchone())
         return None if row is None else row[0]
 
     def close(self) -> None:
@@ -135,6 +94,6 @@ class Trust:
         self._db.close()
 
 
-def _real(path: str) -> bytes:
+def _row(file: ProjectFile) -> tuple[str, bytes, bytes]:
     # bytes: a path may not be valid UTF-8
-    return os.fsencode(os.path.realpath(path))
+    return file.kind, os.fsencode(file.root), os.fsencode(file.path)

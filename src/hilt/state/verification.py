@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from hilt.state.head import SLOTS
 from hilt.state.trail import Row, chain_hash
 
 TYPE_CHECKING = False
@@ -44,11 +45,15 @@ def find_breaks(
     noted: Mapping[int, bytes],
     witnessed: Mapping[int, bytes],
     *,
+    end: int,
     has_head: Callable[[], bool],
 ) -> Iterator[Break]:
-    """Yield the rows that do not match what was recorded.
+    """Yield the rows that do not match what was recorded, or that cannot be verified.
 
-    `noted` are the hashes in the head file, `witnessed` those stored elsewhere, by row number."""
+    `noted` are the hashes in the head file, `witnessed` those stored elsewhere, by row number. `end` was the newest row
+    in the log when the head file was read."""
+    for seq in sorted(seq for seq in witnessed if seq < marks.removed):
+        yield Break(seq, f"it cannot be verified: it was removed with the rows up to {marks.removed}")
     previous, last, removal_recorded = marks.hash, marks.removed, not marks.removed
     if noted.get(last, previous) != previous or witnessed.get(last, previous) != previous:
         yield Break(last, _REBUILT)
@@ -66,13 +71,20 @@ def find_breaks(
         previous, last = row.hash, row.seq
         if last == marks.removal_row:
             removal_recorded = (row.entry.workspace, row.entry.digest) == ("", marks.hash.hex())
-    newest = max((*noted, *witnessed), default=0)
+    newest = max((*noted, *witnessed, end))
     if newest > last:
         yield Break(last + 1, f"the trail ends before it, but there was a row {newest}")
     if not removal_recorded:
         yield Break(marks.removed, "no row records that the rows up to it were removed")
+    # the newest row may lack its note, if others have theirs: the next one completes that
+    unnoted = [seq for seq in range(max(marks.headed, end - SLOTS, 0) + 1, end + (not noted)) if seq not in noted]
     if last > marks.headed and not has_head():
         yield Break(last, "trail.db.head, which records the newest rows, is missing")
+    elif unnoted:
+        rows_text = f"row {unnoted[0]}" if len(unnoted) == 1 else f"{len(unnoted)} of them"
+        yield Break(
+            unnoted[0], f"trail.db.head, which records the newest rows, lacks {rows_text}; later rows may be lost"
+        )
 
 
 def _follows(row: Row, previous: bytes) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from hilt.running.threads import CallThreads
+from hilt.call_threads import CallThreads
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

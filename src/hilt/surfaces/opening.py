@@ -11,6 +11,7 @@ from hilt import places
 from hilt.choices import CHOICES
 from hilt.errors import ToolError
 from hilt.runtime import Runtime, Shared
+from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def open_runtime(
         questioner=questioner,
         connect=connect,
     )
-    places.forget(runtime.root, runtime.settings["workspace.writable"])
+    for root in runtime.folders:
+        places.forget(root, runtime.settings["workspace.writable"])
     try:
         for name in flags.get("tools.only", ()):
             if not name.startswith("mcp__"):  # finding one may start its server
@@ -62,6 +64,12 @@ def open_runtime(
         runtime.close()
         raise
     return runtime
+
+
+def surroundings_of(options: Mapping[str, str]) -> Surroundings:
+    """Return what programs outside the sandbox may use, for the workspace in the options."""
+    with open_runtime(options) as runtime:
+        return runtime.surroundings
 
 
 def _connect(options: Mapping[str, str], *, wake: bool) -> socket | None:

@@ -436,7 +436,7 @@ class Resident:
         environ = _with_coerced_locale(dict(field[2:].split("=", 1) for field in optional if field.startswith("e:")))
         shared = self._share(environ, _folder(options, environ, cwd))
         if kind == "jobs":
-            from hilt.processes.job_desk import answer_or_error
+            from hilt.desk.jobs import answer_or_error
 
             stream.write(
                 b"+" + json.dumps(answer_or_error(shared.jobs, json.loads(stream.readline(HEADER_BYTES)))).encode()

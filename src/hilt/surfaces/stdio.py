@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from hilt import wire
+from hilt.active_call import ActiveCall
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.surfaces.oneshot import ENDING_SECONDS, Writer, restore_signals
 from hilt.surfaces.opening import open_runtime

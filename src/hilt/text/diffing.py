@@ -119,7 +119,8 @@ _ESCAPES = {
 def _quote(path: str) -> str:
     """Return the path, quoted with C escapes if git requires it."""
     quoted = "".join(_ESCAPES.get(c) or (c if c >= " " and c != "\x7f" else f"\\{ord(c):03o}") for c in path)
-    return path if quoted == path else f'"{quoted}"'
+    # readers of patches ignore spaces at the end of a line
+    return path if quoted == path.rstrip() else f'"{quoted}"'
 
 
 def _range(start: int, length: int) -> str:

@@ -16,6 +16,7 @@ from hilt.text.lines import occurrences
 
 SEARCHES = 16  # single searches of a text before a sweep pays off
 _STRIDES = (16, 8, 4, 2, 1)
+_SHORT_STRIDE = 2  # up to this stride, there is a sweep for each length of a part
 _PARTS_MIN = 128  # for a sweep to pay off at stride 1; fewer at longer strides
 _PARTS_PER_SWEEP = 8192
 _SAMPLES_MAX = 64  # samples of a part to choose its window from
@@ -55,19 +56,20 @@ class SamplePlaces:
         return self._windows.get(part)
 
     def _sweep_all(self) -> None:
-        groups: dict[int, list[str]] = {}
+        groups: dict[tuple[int, int], list[str]] = {}
         for part in dict.fromkeys(self._parts):
             stride = next((stride for stride in _STRIDES if 4 * stride <= len(part)), None)
             if stride is not None:
-                groups.setdefault(stride, []).append(part)
-        for stride, parts in groups.items():
+                # short samples occur too often: short parts have samples as long as possible
+                shortest = 4 * stride if stride > _SHORT_STRIDE else len(part)
+                groups.setdefault((stride, shortest - stride + 1), []).append(part)
+        for (stride, size), parts in groups.items():
             for first in range(0, len(parts), _PARTS_PER_SWEEP):
                 batch = parts[first : first + _PARTS_PER_SWEEP]
                 if len(batch) * stride >= _PARTS_MIN:
-                    self._sweep(batch, stride)
+                    self._sweep(batch, stride, size)
 
-    def _sweep(self, parts: Sequence[str], stride: int) -> None:
-        size = 3 * stride + 1
+    def _sweep(self, parts: Sequence[str], stride: int, size: int) -> None:
         hits_of: dict[str, list[int]] = {
             part[at : at + size]: [] for part in parts for at in range(min(len(part) - size + 1, _SAMPLES_MAX))
         }

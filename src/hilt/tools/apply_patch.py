@@ -61,7 +61,7 @@ def apply_patch(
         if changes:
             meta["edit"] = {"diff": diff_text(changes), "first_changed_line": changes[0].first_changed_line}
         if dry_run:
-            return preview(changes, meta, otherwise="[dry-run] the patch changes nothing.", many=True)
+            return preview(draft, changes, meta, otherwise="[dry-run] the patch changes nothing.", many=True)
         if not draft.differs():
             raise ToolError("edit_no_change", "The patch changes nothing: the files already have these changes.")
         undo = draft.commit()

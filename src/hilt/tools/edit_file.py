@@ -52,7 +52,7 @@ def edit_file(
         change = document.change
         meta: dict[str, object] = {"path": target, "edit": {"diff": change.diff, **edit_facts(match)}}
         if dry_run:
-            return preview([change], meta, otherwise="")
+            return preview(draft, [change], meta, otherwise="")
         draft.write(target, document.data)
         undo = draft.commit()
     text = described(target, match)

@@ -86,7 +86,7 @@ def find_files(
         "truncated": end < matches.total or matches.is_minimum,
         "total_count": matches.total,
         "limit_used": limit,
-        "backend": tree.backend,
+        "backend": "ripgrep",
     }
     if matches.is_minimum:
         data["total_is_minimum"] = True

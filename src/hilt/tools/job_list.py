@@ -42,9 +42,9 @@ def job_list(ctx: Context) -> Output:
     Returns JSON: jobs, each with task_id, command, status (running, completed, failed, stopped, timeout or limit),
     exit_code (null while it runs), started, seconds, output_bytes and output_file (read it with read_file). cwd is set
     when the job runs outside the workspace root, tty: true when it has a terminal and accepts job_input, and reason
-    when it was stopped. disarmed lists files that the user's next git command would have run; hilt renamed them.
-    An agent in the background is a job too: agent is its kind, command its task, and status also queued or cancelled.
-    Jobs that ended long ago are not listed.
+    when it was stopped. disarmed lists what hilt renamed: git, an agent or an editor would have run it. An agent in the
+    background is a job too: agent is its kind, command its task, and status also queued or cancelled. Jobs that ended
+    long ago are not listed.
     """
     jobs: list[dict[str, Any]] = []
     for state in ctx.jobs.list(ctx.session):

@@ -42,9 +42,9 @@ def job_output(
     interleaved, without terminal escape sequences). status is running, completed (exit code 0), failed (another exit
     code), stopped (by job_stop, or because the job kept recreating files that git would run), timeout or limit (output,
     memory or /tmp); reason gives the details. For long output, output has the beginning and the end, truncated is true,
-    and output_file is the file with all of it; read it with read_file. disarmed lists files that the user's next git
-    command would have run; hilt renamed them. For an agent, output is its answer, or the calls it has made so far, and
-    status queued, running, completed, failed or cancelled.
+    and output_file is the file with all of it; read it with read_file. disarmed lists what hilt renamed: git, an agent
+    or an editor would have run it. For an agent, output is its answer, or the calls it has made so far, and status
+    queued, running, completed, failed or cancelled.
 
     Args:
         task_id: task_id from run_shell or agent.

@@ -439,7 +439,7 @@ class _Query:
             }
             if not apply:
                 note = f"[preview: {summary}; pass apply: true to apply it]"
-                output = preview(changes, meta, otherwise="", many=True)
+                output = preview(draft, changes, meta, otherwise="", many=True)
                 return output._replace(text=output.text + note)
             for document in documents:
                 draft.write(document.path, document.data)

@@ -80,7 +80,7 @@ def multi_edit(
             ],
         }
         if dry_run:
-            return preview(changes, meta, otherwise="[dry-run] the edits change nothing.", many=True)
+            return preview(draft, changes, meta, otherwise="[dry-run] the edits change nothing.", many=True)
         for path, document in batch.documents.items():
             draft.write(path, document.data)
         if not draft.differs():

@@ -97,12 +97,12 @@ def run_shell(
     timeout or signal. At the timeout, hilt kills everything the command started and the exit code is 124. If the output
     has more than 50,000 characters, only the beginning and the end are shown. A command that reads standard input gets
     end of file, unless it is a job with a terminal. `[timeout: …]` and `[network: …]` suggest a call after a timeout,
-    or when the command seems to need the network and it is off. `[disarmed: …]` lists files that the user's next git
-    command would have run; hilt renamed them. `force` does not change the sandbox. The commands of a session share
-    one loopback network, separate from the machine's. The timeout does not apply to background jobs. Use tty only for
-    programs that need a terminal. `[undo: …]` says how to revert what a dangerous command changed in the
-    workspace, or why that is not possible. A preview runs the command without network on a copy of the workspace and
-    returns its output and the diff; it needs no force.
+    or when the command seems to need the network and it is off. `[disarmed: …]` lists what hilt renamed: git, an agent
+    or an editor would have run it. `force` does not change the sandbox. The commands of a session share one loopback
+    network, separate from the machine's. The timeout does not apply to background jobs. Use tty only for programs that
+    need a terminal. `[undo: …]` says how to revert what a dangerous command changed in the workspace, or why that is
+    not possible. A preview runs the command without network on a copy of the workspace and returns its output and the
+    diff; it needs no force.
 
     Args:
         command: Command for bash -c; standard input is empty.
@@ -170,18 +170,22 @@ def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, 
 
 def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: str, *, dry_run: bool) -> Output:
     from hilt.files import command_changes
-    from hilt.files.editing import diff_text, diff_view
+    from hilt.files.editing import diff_text, diff_view, shown_change
     from hilt.processes.undoable import call_key
 
     preview = command_changes.find_preview(ctx.workspace, id, call_key(command, folder.path))
     if dry_run:
-        diffs = command_changes.preview_diffs(ctx.workspace, preview)
-        return Output(diff_text(diffs), view=diff_view(list(diffs), many=True), risk=risk.level)
-    change = command_changes.apply_preview(ctx.workspace, preview, "run_shell")
+        diffs = list(command_changes.preview_diffs(ctx.workspace, preview))
+        view = diff_view(diffs, many=True)
+        return Output(diff_text(diffs), view=view, risk=risk.level, change=shown_change(diffs))
+    # a preview holds only what differs from the workspace, so what it leaves for git shows only there
+    with ctx.processes.disarming() as watch:
+        change = command_changes.apply_preview(ctx.workspace, preview, "run_shell")
     lines = [
         "[exit: 0]",
         f"Applied the changes of preview {id}; the command did not run again.",
         "[classification: success — the preview was applied]",
+        *(f"[disarmed: {note}]" for note in watch.notes()),
         *_undo_lines(change),
     ]
     return Output(

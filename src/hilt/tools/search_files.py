@@ -137,7 +137,7 @@ class _ResultPage:
         listed = [views.File(item["file"], line=item["line"], content=item["text"]) for item in results]
         view = views.file_list(listed, total=matches.total)
         if format == "json":
-            return Output(data={"results": results, **facts}, view=view, meta={"backend": self._tree.backend})
+            return Output(data={"results": results, **facts}, view=view, meta={"backend": "ripgrep"})
         lines = [
             line for file in files for line in _listing(_one_line(self._tree.display_path(file.path)), file, around)
         ]
@@ -203,7 +203,7 @@ class _ResultPage:
             notes.append(facts["hint"])
         if notes:
             lines.append(f"[{' '.join(notes)}]")
-        meta = {"truncation": facts, "backend": self._tree.backend}
+        meta = {"truncation": facts, "backend": "ripgrep"}
         return Output("\n".join(lines), view=view, meta=meta, bounded=True)
 
 

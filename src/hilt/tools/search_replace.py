@@ -7,7 +7,7 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.files.editing import Document, FileDiff, changed, diff_text, diff_view
+from hilt.files.editing import Document, FileDiff, changed, diff_text, preview
 from hilt.files.workspace import FORCED_BYTES, MAX_BYTES
 from hilt.output import views
 from hilt.params import Items
@@ -94,7 +94,7 @@ def search_replace(
         if dry_run:
             note = f"[dry-run: would replace {work.summary()}: {', '.join(work.lines())}]"
             text = "\n".join([diff_text(changes) + note, *notes])
-            return Output(text, view=diff_view(changes), meta={**meta, "dry_run": True})
+            return preview(draft, changes, meta, otherwise="")._replace(text=text)
         for document in work.changed:
             draft.write(document.path, document.data)
         undo = draft.commit()

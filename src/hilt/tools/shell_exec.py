@@ -67,8 +67,8 @@ def shell_exec(
     Programs may not start other programs (find -exec, env with a command, tar --to-command …); git runs without a
     repository's hooks, pagers, editors and helpers. Returns JSON: stdout (up to 100 KB), stderr (up to 50 KB) and
     exitCode; truncated is true when more was printed. advice suggests a call after a timeout, or when the program seems
-    to need the network and it is off. disarmed lists files that the user's next git command would have run; hilt
-    renamed them. undo says how to revert what a dangerous program changed.
+    to need the network and it is off. disarmed lists what hilt renamed: git, an agent or an editor would have run it.
+    undo says how to revert what a dangerous program changed.
 
     Args:
         argv: Program and its arguments. Programs: git node npm npx bun deno python3 python pip ls cat grep find echo

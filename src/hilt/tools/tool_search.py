@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from hilt.authority.visibility import ListedTool, definition, visible
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.knowledge import lookup
+from hilt.listing import ListedTool, definition, listed
 from hilt.params import Bounds
 from hilt.schema import INTEGER, STRING, array, cost, did_you_mean, record
 
@@ -42,7 +42,7 @@ def tool_search(
         raise ToolError(
             "invalid_args", "query is empty.", suggestion="Describe in a few words what the tool should do."
         )
-    tools = visible(ctx.catalog, ctx.settings["dialect"], ctx.principal.hidden)
+    tools = listed(ctx.catalog, ctx.settings["dialect"], ctx.principal.hidden)
     if query.startswith(SELECT):
         names = [name.strip() for name in query.removeprefix(SELECT).split(",") if name.strip()]
         if len(names) > NAMES_MAX:

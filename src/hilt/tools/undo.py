@@ -8,7 +8,7 @@ from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.draft import Draft
-from hilt.files.editing import FileDiff, changed, diff_of_bytes, diff_text, diff_view, require
+from hilt.files.editing import FileDiff, changed, diff_of_bytes, diff_text, diff_view, require, shown_change
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
@@ -183,15 +183,28 @@ def _restore_to_draft(ctx: Context, draft: Draft, files: list[Snapshot]) -> list
         else:
             draft.write(file.path, old, mode=file.mode)
         if now != old:
-            changes.append(diff_of_bytes(file.path, now, old))
+            change = diff_of_bytes(file.path, now, old)
+            change.executable = ((draft.old_mode(file.path) or 0) & 0o111 != 0, (file.mode or 0) & 0o111 != 0)
+            changes.append(change)
     return changes
 
 
 def _preview(ctx: Context, change: RecordedChange, files: list[Snapshot], *, force: bool) -> Output:
     with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
         changes = _restore_to_draft(ctx, draft, files)
-    text = diff_text(changes) or f"Nothing to restore: the files are the same as before {change.operation} {change.id}."
-    return Output(text, view=diff_view(changes) if changes else views.none(text), meta={"id": change.id})
+    otherwise = f"Nothing to restore: the files are the same as before {change.operation} {change.id}."
+    return _previewed(changes, otherwise, change.id)
+
+
+def _previewed(changes: list[FileDiff], otherwise: str, id: str) -> Output:
+    """Return what a restore would change: as a diff, and as a list of what the diff does not show."""
+    notes = [f"[{change.path}: {change.facts}]\n" for change in changes if change.facts and not change.is_hidden]
+    text = "".join([diff_text(changes), *notes])
+    for change in changes:
+        if change.before is None or change.after is None:
+            change.action = change.shown.action  # in the titles: a view of lines does not say it
+    view = diff_view(changes, many=len(changes) > 1) if changes else views.none(otherwise)
+    return Output(text or otherwise, view=view, meta={"id": id}, change=shown_change(changes))
 
 
 def _restore(
@@ -237,10 +250,8 @@ def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_
             return _restore_inner(ctx, change, selected, is_preview=is_preview)
         steps, denied = list(selected.steps), []
     if is_preview:
-        diffs, omitted = command_changes.restore_diffs(ctx.workspace, change, steps)
-        more = f"[{omitted} more files are not shown]\n" if omitted else ""
-        text = diff_text(diffs) + more or f"Nothing to restore: the files are the same as before {label}."
-        return Output(text, view=diff_view(list(diffs), many=True), meta={"id": change.id})
+        diffs = list(command_changes.restore_diffs(ctx.workspace, change, steps))
+        return _previewed(diffs, f"Nothing to restore: the files are the same as before {label}.", change.id)
     restored = command_changes.restore(ctx.workspace, change, steps)
     skipped = [command_changes.shown_path(ctx.workspace, step) for step in denied]
     skipped += () if restored is None else restored.conflicts
@@ -286,13 +297,13 @@ def _restore_inner(ctx: Context, change: RecordedChange, selected: _CommandSteps
 
     [step] = selected.steps
     path = f"{command_changes.shown_path(ctx.workspace, step).rstrip('/')}/{selected.inner}"
-    old = command_changes.old_file(change, step, selected.inner)
+    old = command_changes.old_file(ctx.workspace, change, step, selected.inner)
     if old is None:
         raise ToolError("not_found", f"{path} was not a file before {change.operation} {change.id}.", path=path)
     with ctx.workspace.change("undo", [path], fresh=False) as draft:
         diff = diff_of_bytes(path, draft.old(path), old[0])
         if is_preview:
-            return Output(diff.diff, view=diff_view([diff]), meta={"id": change.id})
+            return _previewed([diff], f"Nothing to restore: {path} is the same.", change.id)
         draft.write(path, old[0], mode=old[1])
         id = draft.commit()
     return changed(f"restored {path} to before {change.operation} {change.id}", [diff], {"id": change.id}, id)

@@ -1,6 +1,5 @@
 """Fetch a web page."""
 
-import json
 import re
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -19,7 +18,8 @@ CALL_SECONDS = 60.0  # longer than a request may take, to convert large pages
 
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([^\s"';]+)""", re.IGNORECASE)
 _MARKUP = re.compile(
-    rb"\s*(?:<!--.{0,2000}?-->\s*)*<(?:!doctype html|html|head|body|title|script|div|p|h1|table)\b",
+    # without backtracking, which would try every way to group the comments
+    rb"\s*+(?:<!--(?>.{0,2000}?-->)\s*+)*+<(?:!doctype html|html|head|body|title|script|div|p|h1|table)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _TEXTUAL = re.compile(
@@ -28,11 +28,11 @@ _TEXTUAL = re.compile(
 
 
 class PageText(NamedTuple):
-    """The text of a page, its title, and whether it is Markdown."""
+    """The text of a page, its title, and whether it was too long to convert as a whole."""
 
     text: str
     title: str = ""
-    markdown: bool = False
+    is_cut: bool = False
 
 
 @tool(effects="network", timeout=CALL_SECONDS, traits=Traits(anywhere=True))
@@ -87,18 +87,18 @@ def web_fetch(
         meta["cached"] = True
     image = reading.image_type(answer.body)
     if image is not None and image != "image/svg+xml" and extract_mode != "raw":
-        return _image(answer, image, meta)
+        return _image(answer, image, meta, ctx)
     page = _page_text(ctx, answer, kind, extract_mode)
     return _window(answer, page, meta, offset, max_chars, max_size)
 
 
-def _image(answer: "StoredAnswer", kind: str, meta: dict[str, Any]) -> Output:
+def _image(answer: "StoredAnswer", kind: str, meta: dict[str, Any], ctx: Context) -> Output:
     from hilt.files import reading
 
     if answer.truncated:
         advice = f"Use a max_size above {len(answer.body)}, up to 10000000."
         raise ToolError("file_too_large", f"The image at {answer.url} is larger than max_size.", suggestion=advice)
-    return reading.show_image(answer.url, answer.body, kind, meta)
+    return reading.show_image(answer.url, answer.body, kind, meta, ctx.fence)
 
 
 def _page_text(ctx: Context, answer: "StoredAnswer", kind: str, mode: str) -> PageText:
@@ -106,14 +106,14 @@ def _page_text(ctx: Context, answer: "StoredAnswer", kind: str, mode: str) -> Pa
     from hilt.files import reading
     from hilt.formats.invisible import visible
     from hilt.text import encodings
-    from hilt.web import charsets
+    from hilt.web import charsets, pages
 
     body = answer.body
     if body.startswith(b"%PDF-"):
         if answer.truncated:
             advice = f"Use a max_size above {len(body)}, up to 10000000."
             raise ToolError("file_too_large", f"The PDF at {answer.url} is larger than max_size.", suggestion=advice)
-        return PageText(visible(reading.pdf_text(answer.url, body, ctx.fence.check)))
+        return PageText(visible(reading.pdf_text(answer.url, body, ctx.fence)))
     if (kind and not _TEXTUAL.fullmatch(kind) and not _is_text(body)) or encodings.is_binary(body[:512]):
         size = f"{'more than ' * answer.truncated}{len(body)} bytes"
         raise ToolError(
@@ -128,15 +128,13 @@ def _page_text(ctx: Context, answer: "StoredAnswer", kind: str, mode: str) -> Pa
     if mode == "raw":
         return PageText(visible(text))
     if kind.endswith(("/json", "+json")):
-        return PageText(visible(_indented(text)))
+        return PageText(visible(pages.indented(text, answer.url, ctx.fence)))
     if kind in ("text/html", "application/xhtml+xml") or (
         kind in ("", "application/octet-stream") and _MARKUP.match(body)
     ):
-        from hilt.web import pages
-
-        page = pages.read(text, answer.url, plain=mode == "text")
-        return PageText(visible(page.text).strip("\n"), visible(page.title), mode == "markdown")
-    return PageText(visible(text), markdown=kind in ("text/markdown", "text/x-markdown"))
+        page = pages.read(text, answer.url, ctx.fence, plain=mode == "text")
+        return PageText(visible(page.text).strip("\n"), visible(page.title), page.is_cut)
+    return PageText(visible(text))
 
 
 def _is_text(body: bytes) -> bool:
@@ -147,21 +145,6 @@ def _is_text(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return not any(byte < 9 or 13 < byte < 27 for byte in sample)
-
-
-def _indented(text: str) -> str:
-    """Return indented JSON, unless indenting makes it many times as long."""
-    parts: list[str] = []
-    size = 0
-    try:
-        for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text)):
-            parts.append(part)
-            size += len(part)
-            if size > len(text) * 8 + 1000:
-                return text
-    except (ValueError, RecursionError):
-        return text  # truncated, or not JSON
-    return "".join(parts)
 
 
 def _window(
@@ -177,7 +160,7 @@ def _window(
         )
     part = page.text[offset : offset + max_chars]
     end = offset + len(part)
-    meta["truncated"] = answer.truncated or end < total
+    meta["truncated"] = answer.truncated or page.is_cut or end < total
     meta["characters"] = total
     title = f" “{page.title[:200]}”" if page.title else ""
     mark = _mark(page.text)
@@ -195,6 +178,10 @@ def _window(
     if answer.truncated:
         note += f"{' ' if note else ''}Only the first {len(answer.body)} bytes were downloaded"
         note += f"; max_size={min(max_size * 4, 10_000_000)} loads more." if len(answer.body) >= max_size else "."
+    if page.is_cut:
+        from hilt.web.pages import HTML_CHARACTERS
+
+        note += f"{' ' if note else ''}Only the first {HTML_CHARACTERS} characters of the source were converted."
     if note:
         lines.append(f"[{note}]")
     view = {"type": "markdown", "content": part[: views.CHARACTERS], "sourceUrl": answer.url}

@@ -43,9 +43,9 @@ def write_file(
         if dry_run:
             if old is None:
                 text = f"[dry-run] would create {target} ({len(new)} bytes)"
-                return Output(text, view=change.view, meta={**meta, "dry_run": True})
+                return preview(draft, [change], meta, otherwise="")._replace(text=text)
             same = "already has this content" if old == new else "already has this text; its encoding becomes UTF-8"
-            return preview([change], meta, otherwise=f"[dry-run] {target} {same}.")
+            return preview(draft, [change], meta, otherwise=f"[dry-run] {target} {same}.")
         draft.write(target, new)
         undo = draft.commit()
     text = f"wrote {len(new)} bytes to {target}"

@@ -84,6 +84,11 @@ class Web:
         """Base URLs that replace the defaults of search providers."""
         return self._access.base_urls
 
+    @property
+    def fence(self) -> Fence:
+        """The fence of the call."""
+        return self._access.fence
+
     def secret(self, variable: str) -> str | None:
         """Return the value of a variable that holds an API key."""
         return self._access.secret(variable)
@@ -138,7 +143,7 @@ class Web:
         if end + 1 > self._deadline:
             return False
         while (remaining := end - time.monotonic()) > 0:
-            self._access.fence.check()
+            self.fence.check()
             time.sleep(min(remaining, 0.1))
         return True
 

@@ -1,18 +1,28 @@
-"""Convert HTML for a model: the main content, without hidden text, as Markdown or plain text."""
+"""Convert pages for a model: the main content of HTML, without hidden text, as Markdown or plain text; indented JSON.
+
+Parsers spend time in proportion to the depth at every tag, so a small page can take minutes: `convert` and other users
+of `parse` run in a limited child process.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import threading
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
 from hilt.installer import needs
+from hilt.sandbox.decoding import Decoder, decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    from hilt.fence import Fence
+
+HTML_CHARACTERS = 4_000_000  # the rest of a page is cut off
 CELLS = 200_000  # a larger table becomes plain lines: every row would be padded to the longest
 STYLE_RULES = 500  # rules that hide something, at most per page
 MAIN_CHARACTERS = 200  # an element with less text is not the main content
@@ -50,19 +60,35 @@ _STYLE_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _BLANKS = re.compile(r"\s+|!important")
 
 
+_TURNS = threading.BoundedSemaphore(2)
+_ADVICE = 'Use extract_mode "raw", or another page.'
+_CONVERTER = Decoder(__name__, "convert", _TURNS, _ADVICE, seconds=5)
+_INDENTER = Decoder(__name__, "with_indents", _TURNS, _ADVICE)
+
+
 class WebPage(NamedTuple):
-    """The title and the text of a page."""
+    """The title and the text of a page, and whether it was too long to convert as a whole."""
 
     title: str
     text: str
+    is_cut: bool = False
 
 
-def read(html: str, base_url: str, *, plain: bool) -> WebPage:
+def read(html: str, base_url: str, fence: Fence, *, plain: bool) -> WebPage:
     """Return the main content of a page, with absolute links; as plain text, or as Markdown."""
+    data = html[:HTML_CHARACTERS].encode("utf-8", "replace")
+    title, text = decode(_CONVERTER, base_url[:300], data, fence, base_url=base_url, plain=plain)
+    return WebPage(title, text, len(html) > HTML_CHARACTERS)
+
+
+def convert(html: bytes, base_url: str, *, plain: bool) -> tuple[str, str]:
+    """Return the title and the main content of a page, as `read` does."""
     with needs("web", "Reading web pages"):
-        from html_to_markdown import ConversionOptions, convert
+        import html_to_markdown
 
     tree = parse(html)
+    tree.strip_tags(["svg"])  # first, because a drawing also has a title
+    tree.unwrap_tags(["math"])
     title = tree.css_first("title")
     title_text = "" if title is None else " ".join(title.text().split())
     base = tree.css_first("base[href]")
@@ -73,8 +99,8 @@ def read(html: str, base_url: str, *, plain: bool) -> WebPage:
     _prune(tree)
     body = _main(tree)
     if body is None:
-        return WebPage(title_text, "")
-    options = ConversionOptions(
+        return title_text, ""
+    options = html_to_markdown.ConversionOptions(
         extract_metadata=False,
         base_url=base_url,
         output_format="plain" if plain else "markdown",
@@ -82,17 +108,37 @@ def read(html: str, base_url: str, *, plain: bool) -> WebPage:
     )
     pruned = body.html or ""
     del tree, title, base, body  # several times the size of the page
-    return WebPage(title_text, convert(pruned, options).content or "")
+    return title_text, html_to_markdown.convert(pruned, options).content or ""
 
 
-def parse(html: str) -> LexborHTMLParser:
-    """Parse a page that may be hostile."""
+def indented(text: str, url: str, fence: Fence) -> str:
+    """Return indented JSON, unless it is not JSON, or indenting makes it many times as long."""
+    longer = decode(_INDENTER, url[:300], text.encode("utf-8", "replace"), fence)
+    return text if longer is None else str(longer)
+
+
+def with_indents(data: bytes) -> str | None:
+    """Return JSON as `indented` does; None for the text as it is."""
+    text = data.decode()
+    parts: list[str] = []
+    size = 0
+    try:
+        for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text)):
+            parts.append(part)
+            size += len(part)
+            if size > len(text) * 8 + 1000:
+                return None
+    except (ValueError, RecursionError):
+        return None  # truncated, or not JSON
+    return "".join(parts)
+
+
+def parse(html: bytes) -> LexborHTMLParser:
+    """Parse a page in UTF-8."""
     with needs("web", "Reading web pages"):
         from selectolax.lexbor import LexborHTMLParser
 
-    from hilt.web.nesting import flattened
-
-    return LexborHTMLParser(flattened(html))
+    return LexborHTMLParser(html.decode("utf-8", "replace"))
 
 
 def _prune(tree: LexborHTMLParser) -> None:

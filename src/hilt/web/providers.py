@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from hilt.errors import ToolError
 from hilt.formats.invisible import visible
+from hilt.sandbox.decoding import Decoder, decode
 from hilt.web.client import HttpReply, Web
 from hilt.web.connection import HttpRequest
 
@@ -18,6 +20,7 @@ WAIT_SECONDS = 0.5  # before the second attempt, then twice as long
 MAX_WAIT_SECONDS = 10.0
 CONTENT_CHARACTERS = 2000
 _TAG = re.compile(r"<[^<>]{0,200}>")
+_READER = Decoder(__name__, "read_results", threading.BoundedSemaphore(2), "Use another provider.")
 
 
 class SearchResult(NamedTuple):
@@ -43,7 +46,7 @@ class SearchProvider(NamedTuple):
     url: str
     variable: str
     request: Callable[[SearchQuery, str], tuple[str, HttpRequest]]  # the path after the base URL, and the request
-    results: Callable[[HttpReply], list[SearchResult]]
+    results: Callable[[bytes], list[SearchResult]]
 
 
 class Unreadable(ValueError):
@@ -56,16 +59,22 @@ def search(web: Web, query: SearchQuery, name: str | None) -> tuple[str, list[Se
     base = web.base_urls.get(provider.name, provider.url)
     path, request = provider.request(query, key)
     reply = _ask(web, provider, base.rstrip("/") + path, request)
+    results = decode(_READER, f"the response of {provider.name}", reply.body, web.fence, name=provider.name)
+    return provider.name, [SearchResult(*item) for item in results[: query.limit]]
+
+
+def read_results(body: bytes, name: str) -> list[SearchResult]:
+    """Return the usable results in the response of a provider."""
+    provider = PROVIDERS[name]
     try:
-        results = provider.results(reply)
+        results = provider.results(body)
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ToolError(
             "network_error",
             f"{provider.name} sent an invalid response ({_detail(error)}).",
             suggestion="Try again later, or use another provider.",
         ) from error
-    usable = [item for item in results if urlsplit(item.url).scheme in ("http", "https")]
-    return provider.name, [_plain(item) for item in usable[: query.limit]]
+    return [_plain(item) for item in results if urlsplit(item.url).scheme in ("http", "https")]
 
 
 def _select_provider(web: Web, name: str | None) -> tuple[SearchProvider, str]:
@@ -151,10 +160,6 @@ def _without_tags(text: str) -> str:
 # --- each provider ------------------------------------------------------------------------------------------------
 
 
-def _json(reply: HttpReply) -> Any:
-    return json.loads(reply.body)
-
-
 def _post(path: str, body: Mapping[str, Any], **headers: str) -> tuple[str, HttpRequest]:
     fields = [("Content-Type", "application/json"), ("Accept", "application/json")]
     extra = [(name.replace("_", "-"), value) for name, value in headers.items()]
@@ -177,9 +182,10 @@ def _exa(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
     return _post("/search", {**body, "contents": contents}, x_api_key=key)
 
 
-def _exa_results(reply: HttpReply) -> list[SearchResult]:
+def _exa_results(body: bytes) -> list[SearchResult]:
     return [
-        SearchResult(_text(item.get("title")), item["url"], _text(item.get("text"))) for item in _json(reply)["results"]
+        SearchResult(_text(item.get("title")), item["url"], _text(item.get("text")))
+        for item in json.loads(body)["results"]
     ]
 
 
@@ -187,10 +193,10 @@ def _tavily(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
     return _post("/search", {"query": query.text, "max_results": query.limit}, Authorization=f"Bearer {key}")
 
 
-def _tavily_results(reply: HttpReply) -> list[SearchResult]:
+def _tavily_results(body: bytes) -> list[SearchResult]:
     return [
         SearchResult(_text(item.get("title")), item["url"], _text(item.get("content")))
-        for item in _json(reply)["results"]
+        for item in json.loads(body)["results"]
     ]
 
 
@@ -200,8 +206,8 @@ def _brave(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
     return path, HttpRequest("GET", fields)
 
 
-def _brave_results(reply: HttpReply) -> list[SearchResult]:
-    items = (_json(reply).get("web") or {}).get("results") or []
+def _brave_results(body: bytes) -> list[SearchResult]:
+    items = (json.loads(body).get("web") or {}).get("results") or []
     return [SearchResult(_text(item.get("title")), item["url"], _text(item.get("description"))) for item in items]
 
 
@@ -210,10 +216,10 @@ def _duckduckgo(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
     return "/html/", HttpRequest("POST", fields, urlencode({"q": query.text}, quote_via=quote).encode())
 
 
-def _duckduckgo_results(reply: HttpReply) -> list[SearchResult]:
+def _duckduckgo_results(body: bytes) -> list[SearchResult]:
     from hilt.web.pages import parse
 
-    tree = parse(reply.body.decode("utf-8", "replace"))
+    tree = parse(body)
     results = []
     for item in tree.css(".result"):
         classes = (item.attributes.get("class") or "").split()

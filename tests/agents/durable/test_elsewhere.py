@@ -9,7 +9,10 @@ import subprocess
 
 import pytest
 
+from hilt.agents.agent_settings import open_stored
 from hilt.agents.durable.places import machine_name
+from hilt.agents.worktrees import Worktrees
+from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder
 from hilt.state.roster import AgentLimits, AgentOutcome, AgentProfile, NewAgent, Roster
@@ -121,6 +124,53 @@ def test_known_settings_of_other_versions_apply_and_unknown_ones_block_no_other_
 
             assert [ended.answer for ended in settled(runtime, older, agent)] == ["done", "done"]
             assert {runtime.roster().get(id).status for id in unusable} == {"queued"}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "changes, is_run",
+    [
+        ({}, True),
+        ({"mode": "plan", "shell.sandbox": "read-only", "disabledTools": ["run_shell"]}, True),
+        ({"model.name": "openai:other", "agents.max_depth": 1}, True),
+        ({"mode": "yolo"}, False),
+        ({"shell.sandbox": "full"}, False),
+        ({"shell.network": "full"}, False),
+        ({"model.base_url": "http://attacker.example"}, False),
+        ({"model.api_key_env": "AWS_SECRET_ACCESS_KEY"}, False),
+        ({"custom.dirs": ["/tmp/tools"]}, False),
+        ({"alwaysAllow": ["run_shell"]}, False),
+        ({"workspace.roots": ["/"]}, False),
+    ],
+)
+def test_what_others_write_to_a_shared_database_gives_agents_no_more_rights(base, postgres, changes, is_run):
+    with serving_model() as model:
+        machine = Machine(f"{base}/a", postgres.url, model, HILT_MODE="normal")
+    with machine.runtime() as runtime:
+        settings = json.dumps({**json.loads(runtime.agents().settings), **changes}, sort_keys=True)
+
+        opened = open_stored(runtime, settings, "")
+
+        assert (opened is not None) == is_run
+        if opened is not None:
+            opened.close()
+
+
+def test_the_defaults_do_not_replace_stricter_settings_of_a_worker(base, postgres):
+    with serving_model() as model:
+        machine = Machine(f"{base}/a", postgres.url, model, HILT_MODE="normal", HILT_SHELL_SANDBOX="read-only")
+    with machine.runtime() as runtime:
+        settings = json.loads(runtime.agents().settings)
+        del settings["shell.sandbox"]
+
+        assert open_stored(runtime, json.dumps(settings, sort_keys=True), "") is None
+
+
+@pytest.mark.parametrize("id", ["../../outside", "..", "/outside", ".hidden"])
+def test_an_id_that_is_a_path_names_no_worktree(base, id):
+    with serving_model() as model:
+        machine = Machine(f"{base}/a", "", model)
+    with machine.runtime() as runtime, pytest.raises(ToolError, match="is not the name of a folder"):
+        Worktrees(runtime, runtime.roster()).record(id)
 
 
 def test_the_machine_that_has_a_worktree_is_reported(base):

@@ -17,6 +17,7 @@ from hilt.state.trust import Trust
 from hilt.surfaces.cli.ancestry import hilt_above
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen, bare
+from tests.trusting import file_at
 
 pytestmark = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes have names of their own on Linux only")
@@ -254,7 +255,7 @@ def test_grants_are_listed_and_revoked(command, approvals):
 def trusts(command: Command, name: str, kind: str = "rules") -> bool:
     trust = Trust(command.state)
     try:
-        return trust.is_trusted(kind, command.folder.join(name), sha256(command.folder.bytes(name)))
+        return trust.is_trusted(file_at(command.folder.join(name), kind), sha256(command.folder.bytes(name)))
     finally:
         trust.close()
 
@@ -281,7 +282,7 @@ def test_a_file_is_shown_before_it_is_trusted(command, typed, trusted):
 def test_the_difference_is_shown_when_a_trusted_file_changed(command):
     command.folder.write(RULES, "deny:\n  - Bash\nask:\n  - Read\n")
     trust = Trust(command.state)
-    trust.trust("rules", command.folder.join(RULES), command.folder.bytes(RULES))
+    trust.trust(file_at(command.folder.join(RULES), "rules"), command.folder.bytes(RULES))
     trust.close()
     assert status_and_text(command, "trust", RULES)[1].endswith("is already trusted.\n")
     command.folder.write(RULES, "allow:\n  - Bash\nask:\n  - Read\n")
@@ -327,17 +328,39 @@ def test_a_project_is_trusted_file_by_file(command):
     assert (trusts(command, RULES), trusts(command, ".mcp.json", "servers")) == (True, False)
 
 
-def test_a_link_is_shown_with_its_target(command):
-    command.folder.write("real.yaml", "deny: []\n")
-    os.makedirs(command.folder.join(".hilt"))
-    os.symlink("../real.yaml", command.folder.join(RULES))
+@pytest.mark.parametrize("link", [".hilt", RULES])
+def test_a_link_cannot_be_trusted(command, link):
+    command.folder.write("real/.hilt/permissions.yaml", "deny: []\n")
+    path = command.folder.join(link)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.symlink(command.folder.join(f"real/{link}"), path)
 
-    with at_terminal(command, "trust", RULES) as screen:
-        assert " -> " in screen.expect(" > ").replace("\n", " ")
-        screen.type("y\n")
-        screen.end()
+    status, text = status_and_text(command, "trust", RULES)
 
+    assert status == 1
+    assert f"{path} is a symbolic link" in text.replace("\n", "")
+    assert "replace it with a copy" in text.replace("\n", " ")
+    assert not trusts(command, RULES)
+
+
+def test_a_link_does_not_keep_the_other_files_of_a_project_from_review(command):
+    command.folder.write("AGENTS.md", "Be kind.\n")
+    command.folder.write("other/.mcp.json", "{}")
+    command.folder.write(RULES, "deny: []\n")
+    os.symlink("AGENTS.md", command.folder.join("CLAUDE.md"))
+    os.symlink("other/.mcp.json", command.folder.join(".mcp.json"))
+
+    with at_terminal(command, "trust", ".") as screen:
+        for _ in range(2):
+            screen.expect("Trust this content? [y/n] > ")
+            screen.type("y\n")
+        status, _ = screen.end()
+
+    assert status == 1
+    assert f"{command.folder.join('.mcp.json')} is a symbolic link" in screen.text.replace("\r", "").replace("\n", "")
+    assert "CLAUDE.md" not in screen.text
     assert trusts(command, RULES)
+    assert trusts(command, "AGENTS.md", "instructions")
 
 
 def test_the_scripts_of_hooks_are_trusted_with_their_file(command):
@@ -370,7 +393,7 @@ def test_rules_of_a_folder_above_are_listed(command):
 def test_trust_is_revoked(command):
     command.folder.write(RULES, "deny: []\n")
     trust = Trust(command.state)
-    trust.trust("rules", command.folder.join(RULES), b"deny: []\n")
+    trust.trust(file_at(command.folder.join(RULES), "rules"), b"deny: []\n")
     trust.close()
 
     assert status_and_text(command, "trust", "revoke", RULES) == (0, f"No longer trusted: {RULES}\n")
@@ -380,12 +403,19 @@ def test_trust_is_revoked(command):
 
 @pytest.mark.parametrize(
     "name, code",
-    [("nothing.yaml", "file_not_found"), ("pipe", "not_a_file"), ("empty", "not_found"), ("large", "file_too_large")],
+    [
+        ("AGENTS.md", "file_not_found"),
+        ("CLAUDE.md", "not_a_file"),
+        (".mcp.json", "file_too_large"),
+        ("empty", "not_found"),
+        ("other", "not_found"),
+    ],
 )
 def test_a_path_that_cannot_be_trusted_is_reported(command, name, code):
-    os.mkfifo(command.folder.join("pipe"))
+    os.mkfifo(command.folder.join("CLAUDE.md"))
     os.mkdir(command.folder.join("empty"))
-    command.folder.write("large", b"x" * (1024 * 1024 + 1))
+    command.folder.write("other", "text")
+    command.folder.write(".mcp.json", b"x" * (1024 * 1024 + 1))
 
     status, text = status_and_text(command, "trust", name)
 

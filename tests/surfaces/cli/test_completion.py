@@ -9,17 +9,23 @@ import subprocess
 import pytest
 
 from hilt.choices import CHOICES
-from hilt.surfaces.cli.commands import COMMANDS, parser_of
-from hilt.surfaces.cli.completion import script
-from tests.surfaces.commands import HILT, Command
+from hilt.surfaces.cli.commands import COMMANDS
+from tests.surfaces.commands import HILT
 
 BASH = """
 source "$0"
-COMP_WORDS=("$@")
-COMP_CWORD=$(($# - 1))
-_hilt "$1"
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9 COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'
+_python_argcomplete hilt
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+LINES = [
+    ("hilt a", ["agents", "approve", "audit"]),
+    ("hilt audit v", ["verify"]),
+    ("hilt audit --li", ["--limit"]),
+    ("hilt audit --since 1h v", ["verify"]),
+    ("hilt tools new x --kind p", ["python"]),
+    ("hilt --mode pl", ["plan"]),
+]
 
 
 @pytest.fixture
@@ -30,9 +36,9 @@ def bash(command, tmp_path):
     command.folder.write("notes.txt", "x\n")
     command.folder.write("docs/a.txt", "x\n")
 
-    def complete(*words: str) -> list[str]:
+    def complete(line: str) -> list[str]:
         done = subprocess.run(
-            ["bash", "-c", BASH, str(path), *words],
+            ["bash", "-c", BASH, str(path), line],
             env={**command.environ, "PATH": f"{os.path.dirname(HILT)}:{os.environ['PATH']}"},
             cwd=command.folder.path,
             capture_output=True,
@@ -40,40 +46,40 @@ def bash(command, tmp_path):
             timeout=60,
         )
         assert done.stderr == ""
-        return sorted(filter(None, done.stdout.splitlines()))
+        return sorted(filter(None, map(str.strip, done.stdout.splitlines())))
 
     return complete
 
 
 @pytest.mark.parametrize(
-    "words, completions",
+    "line, completions",
     [
-        (["hilt", ""], sorted(COMMANDS)),
-        (["hilt", "a"], ["agents", "approve", "audit"]),
-        (["hilt", "--mode", ""], sorted(CHOICES["mode"])),
-        (["hilt", "--mode", "=", "p"], ["plan"]),
-        (["hilt", "--mode", "plan", "undo", ""], ["clear", "last", "list", "preview", "restore"]),
-        (["hilt", "audit", ""], ["head", "verify"]),
-        (["hilt", "audit", "--json", "v"], ["verify"]),
-        (["hilt", "audit", "--li"], ["--limit"]),
-        (["hilt", "audit", "--wor"], ["--workspace"]),
-        (["hilt", "audit", "verify", "--w"], ["--witness", "--workspace"]),
-        (["hilt", "tools", "new", "x", "--kind", ""], ["folder", "markdown", "python"]),
-        (["hilt", "tools", "show", "read"], ["read_file"]),
-        (["hilt", "call", "write"], ["write_file"]),
-        (["hilt", "call", "--json", "{}", "write"], ["write_file"]),
-        (["hilt", "audit", "--tool", "write"], ["write_file"]),
-        (["hilt", "trust", "no"], ["notes.txt"]),
-        (["hilt", "call", "list_dir", "--workspace", ""], ["docs"]),
-        (["hilt", "completion", ""], ["bash", "fish", "zsh"]),
-        (["hilt", "mcp", "install", "cl"], ["claude", "claude-desktop"]),
-        (["hilt", "--schema", ""], ["anthropic", "mcp", "openai"]),
-        (["hilt", "resident", "s"], ["start", "status", "stop"]),
-        (["hilt", "call", "read_file", "path=x"], []),
+        *LINES,
+        ("hilt ", sorted(COMMANDS)),
+        ("hilt --mode ", sorted(CHOICES["mode"])),
+        ("hilt --mode=p", ["plan"]),
+        ("hilt --mode plan undo ", ["clear", "last", "list", "preview", "restore"]),
+        ("hilt audit ", ["head", "verify"]),
+        ("hilt audit --json v", ["verify"]),
+        ("hilt audit --wor", ["--workspace"]),
+        ("hilt audit verify --w", ["--witness", "--workspace"]),
+        ("hilt tools new x --kind ", ["folder", "markdown", "python"]),
+        ("hilt tools show read", ["read_file"]),
+        ("hilt call write", ["write_file"]),
+        ("hilt call --json {} write", ["write_file"]),
+        ("hilt audit --tool write", ["write_file"]),
+        ("hilt trust no", ["notes.txt"]),
+        ("hilt call list_dir --workspace ", ["docs/"]),
+        ("hilt completion ", ["bash", "fish", "zsh"]),
+        ("hilt mcp install cl", ["claude", "claude-desktop"]),
+        ("hilt --schema ", ["anthropic", "mcp", "openai"]),
+        ("hilt resident s", ["start", "status", "stop"]),  # serve is hidden
+        ("hilt call read_file path=x", []),
+        ("hilt nonsense ", []),
     ],
 )
-def test_bash_completes(bash, words, completions):
-    assert bash(*words) == completions
+def test_bash_completes(bash, line, completions):
+    assert bash(line) == completions
 
 
 def test_bash_completes_a_tool_of_the_user(bash, command):
@@ -82,110 +88,70 @@ def test_bash_completes_a_tool_of_the_user(bash, command):
     with open(os.path.join(tools, "greet_me.md"), "w", encoding="utf-8") as file:
         file.write("---\nname: greet_me\ndescription: Greet.\n---\necho hello\n")
 
-    assert bash("hilt", "call", "gre") == ["greet_me"]
-
-
-def test_a_name_that_a_shell_would_run_is_neither_run_nor_offered(bash, command, tmp_path):
-    marker = tmp_path / "marker"
-    program = tmp_path / "hilt"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\nread_file\n$(touch {marker})\n`touch {marker}`\nread;touch\nEND\n")
-    program.chmod(0o755)
-
-    assert bash(str(program), "call", "") == ["read_file"]
-    assert not marker.exists()
+    assert bash("hilt call gre") == ["greet_me"]
 
 
 def test_a_path_with_any_name_is_one_completion_and_nothing_runs(bash, command):
     command.folder.write("odd*$(touch marker)", "x\n")
     command.folder.write("odd", "x\n")
 
-    assert bash("hilt", "trust", "od") == ["odd", "odd*$(touch marker)"]
+    assert bash("hilt trust od") == ["odd", r"odd\*\$\(touch\ marker\)"]
     assert not os.path.exists(command.folder.join("marker"))
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_command_and_option_is_in_the_script_of_a_shell(shell):
-    text = script(shell)
-
-    for name in COMMANDS:
-        parser = parser_of(name)
-        assert name in text
-        for flag in (flag for action in parser.flags for flag in action.option_strings if flag.startswith("--")):
-            assert (f"-l {flag[2:]}" if shell == "fish" else flag) in text
-    assert "resident serve" not in text  # it is hidden
 
 
 @pytest.mark.parametrize(
     "shell, check",
     [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])],
 )
-def test_the_shell_can_parse_its_script(shell, check, tmp_path):
+def test_the_shell_can_parse_its_script(command, shell, check, tmp_path):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     path = tmp_path / "script"
-    path.write_text(script(shell), encoding="utf-8")
+    path.write_bytes(command.run("completion", shell).stdout)
 
     done = subprocess.run([*check, str(path)], capture_output=True, text=True, timeout=60)
 
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def complete_in_fish(command: Command, line: str) -> list[str]:
-    text = f'{script("fish")}\ncomplete -C "{line}"\n'
-    done = subprocess.run(
-        ["fish", "--no-config", "-c", text], env=command.environ, cwd=command.folder.path, capture_output=True, text=True, timeout=60  # noqa: E501
-    )  # fmt: skip
-    return sorted(row.split("\t")[0] for row in done.stdout.splitlines())
-
-
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
-@pytest.mark.parametrize(
-    "line, completions",
-    [
-        ("hilt a", ["agents", "approve", "audit"]),
-        ("hilt audit v", ["verify"]),
-        ("hilt audit --li", ["--limit"]),
-        ("hilt audit --since 1h v", ["verify"]),
-        ("hilt tools new x --kind p", ["python"]),
-        ("hilt --mode pl", ["plan"]),
-    ],
-)
+@pytest.mark.parametrize("line, completions", LINES)
 def test_fish_completes(command, line, completions):
-    assert complete_in_fish(command, line) == completions
+    text = f'{command.run("completion", "fish").stdout.decode()}\ncomplete -C "{line}"\n'
+
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", text],
+        env={**command.environ, "PATH": f"{os.path.dirname(HILT)}:{os.environ['PATH']}"},
+        cwd=command.folder.path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert sorted(row.split("\t")[0] for row in done.stdout.splitlines()) == completions
 
 
 ZSH = """
 autoload -Uz compinit; compinit -u -D
 source "$1"
-compadd() { local -a given; while (($#)); do [[ $1 == -a ]] && { shift; given+=(${(P)1}); }; shift; done
-  print -l -- ${(M)given:#$PREFIX*} }
-_describe() { print -l -- ${(M)${items%%:*}:#$PREFIX*} }
-_files() { : }
-compset() { PREFIX=${PREFIX#*=} }
-words=(${=2} ''); [[ $2 == *' ' ]] || words[-1]=()
-CURRENT=$#words; PREFIX=$words[-1]
-_hilt
+_describe() { print -l -- ${${(P)2}%%:*} }
+BUFFER=$2 CURSOR=${#2} words=(${=2})
+_python_argcomplete
 """
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
-@pytest.mark.parametrize(
-    "line, completions",
-    [
-        ("hilt a", ["agents", "approve", "audit"]),
-        ("hilt audit v", ["verify"]),
-        ("hilt audit --li", ["--limit"]),
-        ("hilt tools new x --kind p", ["python"]),
-        ("hilt --mode pl", ["plan"]),
-        ("hilt --mode=pl", ["plan"]),
-    ],
-)
+@pytest.mark.parametrize("line, completions", [*LINES, ("hilt --mode=pl", ["--mode=plan"])])
 def test_zsh_completes(command, tmp_path, line, completions):
     path = tmp_path / "_hilt"
-    path.write_text(script("zsh"), encoding="utf-8")
+    path.write_bytes(command.run("completion", "zsh").stdout)
 
     done = subprocess.run(
-        ["zsh", "-f", "-c", ZSH, "zsh", str(path), line], env=command.environ, capture_output=True, text=True, timeout=60  # noqa: E501
-    )  # fmt: skip
+        ["zsh", "-f", "-c", ZSH, "zsh", str(path), line],
+        env={**command.environ, "PATH": f"{os.path.dirname(HILT)}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
     assert sorted(done.stdout.split()) == completions

@@ -16,6 +16,7 @@ from hilt.runtime import Runtime
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.config import CHECKS, Problem, Sources, _statements
 from tests.surfaces.commands import HILT, Command
+from tests.trusting import file_at
 
 
 def personal(command: Command, text: str) -> str:
@@ -196,7 +197,8 @@ def test_a_special_file_is_reported_without_blocking(command, target):
 
     listed = problems(command)
 
-    assert len(listed) == (0 if target == "nowhere" else 1)  # calls treat a dangling link as a missing file too
+    assert len(listed) == 1
+    assert "config.toml is a symbolic link" in listed[0][2]
 
 
 _VALUES = st.one_of(
@@ -345,7 +347,7 @@ def test_project_settings_loosen_only_when_their_content_is_trusted(command):
 
     before = config_show(command)
     trust = Trust(command.state)
-    trust.trust("config", theirs, text.encode())
+    trust.trust(file_at(theirs, "config"), text.encode())
     trust.close()
     after = config_show(command)
     project(command, text + "undo.calls = 3\n")
@@ -368,7 +370,7 @@ def test_the_lists_of_agents_config_json_apply_when_it_is_trusted(command, insid
 
     before = config_show(command)
     trust = Trust(command.state)
-    trust.trust("config", path, text.encode())
+    trust.trust(file_at(path, "config"), text.encode())
     trust.close()
     after = config_show(command)
 

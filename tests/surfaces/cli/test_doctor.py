@@ -44,6 +44,19 @@ def test_every_broken_setting_is_reported_with_its_file_and_line(command):
     assert [finding["remedy"] for finding in wrong] == [f"$EDITOR {path}", f"$EDITOR {project}", "unset HILT_APPROVE"]
 
 
+def test_what_programs_outside_the_sandbox_do_not_get_is_listed(command):
+    inside = command.folder.path
+    command.environ["PATH"] = f"{inside}/.venv/bin:{command.environ['PATH']}"
+    command.environ["LD_LIBRARY_PATH"] = f"{inside}/lib"
+
+    facts = [item for item in findings(command) if item["name"] == "environment"]
+
+    assert [(item["level"], str(item["fact"]).partition(" is ")[0], item["remedy"]) for item in facts] == [
+        ("ok", f"PATH: {inside}/.venv/bin", ""),
+        ("missing", f"LD_LIBRARY_PATH: {inside}/lib", "unset LD_LIBRARY_PATH before you start hilt"),
+    ]
+
+
 def test_language_servers_are_listed_with_the_command_that_installs_a_missing_one(command, tmp_path):
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -255,6 +255,30 @@ def test_a_byte_order_mark_and_line_endings_are_kept(command):
     assert data.count(b"\n") == data.count(b"\r\n")
 
 
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+@pytest.mark.parametrize(
+    "host, link, target",
+    [
+        ("claude", ".mcp.json", ".claude.json"),
+        ("gemini", ".gemini/settings.json", ".gemini/settings.json"),
+        ("gemini", ".gemini", ".gemini"),
+        ("vscode", ".vscode", "missing"),
+    ],
+)
+def test_a_link_of_a_project_is_not_followed(command, home, verb, host, link, target):
+    home.write(".claude.json", '{"mcpServers": {"hilt": {"command": "hilt"}}}')
+    home.write(".gemini/settings.json", '{"mcpServers": {"hilt": {"command": "hilt"}}}')
+    before = home.tree()
+    os.makedirs(os.path.dirname(command.folder.join(link)), exist_ok=True)
+    os.symlink(home.join(target), command.folder.join(link))
+
+    done = command.run("mcp", verb, host, "--project", "--yes")
+
+    assert done.returncode == 1
+    assert f"{command.folder.join(link)} is a symbolic link" in done.stderr.decode()
+    assert home.tree() == before
+
+
 @PERSON
 def test_a_link_is_followed_and_stays(command, home):
     home.write("dotfiles/claude.json", "{}")

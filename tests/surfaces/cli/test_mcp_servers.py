@@ -12,6 +12,7 @@ from hilt.surfaces.cli.ancestry import hilt_above
 from tests.servers.running import RAW
 from tests.surfaces.commands import HILT, Command, forked
 from tests.surfaces.terminals import Screen
+from tests.trusting import file_at
 
 pytestmark = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 
@@ -38,7 +39,7 @@ class Place:
     def trust(self) -> None:
         trust = Trust(self.command.state)
         with open(self.path, "rb") as file:
-            trust.trust("servers", self.path, file.read())
+            trust.trust(file_at(self.path, "servers"), file.read())
         trust.close()
 
     def starts(self) -> int:

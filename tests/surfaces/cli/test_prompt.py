@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.call import ShownFile
 from hilt.output import terminal
 from hilt.state.approvals import ApprovalRequest
 from hilt.surfaces.cli.prompt import Answer, Page, one_line, plain, prompt
@@ -147,6 +148,80 @@ def test_truncated_text_can_be_expanded():
     assert "[s]" not in added
 
 
+def test_always_is_not_offered_before_all_of_a_call_was_shown():
+    asked = RUN._replace(command="echo x\n" * 50, arguments={})
+
+    early, printed = answer(asked, "a\n", "y\n")
+    late = answer(asked, "s\n", "a\n")[0]
+
+    assert (early, late) == (Answer("once"), Answer("always"))
+    assert "[a] always" not in printed
+    assert "Show all of the call" in printed
+
+
+def test_all_files_of_a_change_are_listed_before_its_diff():
+    files = (
+        ShownFile("setup.cfg", "created", "package managers"),
+        ShownFile("big.bin", "modified", "", "its contents are binary"),
+        *(ShownFile(f"src/{number}.py", "created") for number in range(30)),
+    )
+    asked = EDIT._replace(files=files)
+
+    printed = answer(asked, "y\n")[1]
+
+    assert "files   31 created, 1 modified, 1 run later, 1 not shown\n" in printed
+    assert "| created setup.cfg (runs later, by package managers)\n" in printed
+    assert "| modified big.bin (not shown: its contents are binary)\n" in printed
+    assert printed.index("| created src/29.py\n") < printed.index("| --- a/a.py\n")
+    more = answer(EDIT._replace(files=files * 50), "y\n")[1]
+    assert "… 1,561 more lines" in more
+    assert "50 run later" in more
+    assert answer(EDIT._replace(files=files * 50), "s\n", "y\n")[1].count("src/29.py\n") == 1 + 50
+
+
+def test_a_patch_is_not_shown_below_the_diff_of_what_it_changes():
+    patch = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+looks harmless\n"
+    asked = EDIT._replace(tool="apply_patch", arguments={"patch": patch}, files=(ShownFile("a.py", "modified"),))
+
+    for lines in (["y\n"], ["s\n", "y\n"]):
+        printed = answer(asked, *lines)[1]
+        assert "looks harmless" not in printed
+        assert f"| patch: {len(patch)} characters; the diff shows what they change\n" in printed
+
+
+def test_arguments_are_shown_if_the_diff_is_not():
+    files = (ShownFile("a.txt", "created", missing="its diff is too long"),)
+    asked = EDIT._replace(arguments={"path": "a.txt", "content": "secret\n" * 300}, files=files, diff="")
+
+    assert answer(asked, "s\n", "y\n")[1].count("|   secret\n") == 300
+
+
+def test_a_single_file_is_listed_if_no_diff_says_what_happens_to_it():
+    permissions = ShownFile("key", "permissions changed from 600 to 666")
+    for file, diff in ((permissions, ""), (ShownFile("a.py", "replaced by a link"), EDIT.diff)):
+        assert f"| {file.action} {file.path}\n" in answer(EDIT._replace(files=(file,), diff=diff), "y\n")[1]
+    assert "modified" not in answer(EDIT._replace(files=(ShownFile("a.py", "modified"),)), "y\n")[1]
+
+
+def test_many_rules_do_not_push_the_call_off_the_screen():
+    asked = EDIT._replace(rules=tuple(f"write_file(path:./{number}.py)" for number in range(500)))
+
+    printed = answer(asked, "a\n", "y\n")[1]
+    assert "… 491 more rules" in printed
+    assert "Show all of the call before you always allow it." in printed
+    assert len(printed.split("[s] show all")[0].splitlines()) < 30
+    reply, printed = answer(asked, "s\n", "a\n")
+    assert "write_file(path:./499.py)" in printed
+    assert reply.kind == "always"
+
+
+def test_characters_without_a_width_do_not_hide_that_text_is_cut():
+    asked = CALL._replace(arguments={"text": "a" + "\u0301" * 2_000 + "; rm -rf /"})
+
+    assert "[s] show all" in answer(asked, "y\n")[1]
+    assert "; rm -rf /" in answer(asked, "s\n", "y\n")[1]
+
+
 def test_the_risky_part_of_a_long_command_is_shown_even_when_the_rest_is_cut():
     asked = RUN._replace(command="echo x\n" * 50 + RUN.part + "\n" + "echo y\n" * 50, arguments={})
 
@@ -222,7 +297,7 @@ def test_model_text_is_always_behind_bars_and_labels(asked, width):
 
     assert lines[0] == "-" * (width - 1)
     assert lines[1].startswith("tool wants to ")
-    labels = ("| ", "  ", "with", "risk    ", "why     ", "in      ", "always  ")
+    labels = ("| ", "  ", "files   ", "with", "risk    ", "why     ", "in      ", "always  ")
     assert [line for line in lines[2:-1] if not line.startswith(labels)] == []
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -24,13 +25,16 @@ from hilt.custom.layers import NOTHING, CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.loaders import ProjectFile
 from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.tool_files import check, check_path, describe, listed
+from hilt.surroundings import Surroundings
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
+from tests.trusting import file_at
 from tests.web.servers import redirect, serving
 
 TOOLS = ".hilt/tools/"
@@ -83,7 +87,7 @@ def own(command: Command, name: str = "") -> str:
 def trusts(command: Command, name: str) -> bool:
     trust = Trust(command.state)
     try:
-        return trust.is_trusted("tool", command.folder.join(name), sha256(command.folder.bytes(name)))
+        return trust.is_trusted(file_at(command.folder.join(name), "tool"), sha256(command.folder.bytes(name)))
     finally:
         trust.close()
 
@@ -91,7 +95,7 @@ def trusts(command: Command, name: str) -> bool:
 @pytest.fixture
 def find(command) -> Iterator[Callable[[], CustomTools]]:
     with Workers() as workers:
-        yield lambda: open_discovery(command.folder.path, command.environ, workers).current()
+        yield lambda: open_discovery(command.folder.path, Surroundings(command.environ), workers).current()
 
 
 def definition(**fields: Any) -> Definition:
@@ -114,7 +118,7 @@ def test_tools_are_listed_by_source_with_their_problems():
         },
         (),
         (ToolProblem("/x/c.md", "It is broken.", 3),),
-        (Untrusted("/w/d.md", ("/w/d.md",)),),
+        (Untrusted("/w/d.md", (ProjectFile("tool", "/w", "d.md"),)),),
         {},
         {},
     )
@@ -158,14 +162,14 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
     assert (done.returncode, done.stderr) == (0, "")
     root, environ = command.folder.path, command.environ
     with Workers() as workers:
-        discovered = open_discovery(root, environ, workers).current()
+        discovered = open_discovery(root, Surroundings(environ), workers).current()
         assert (list(discovered.definitions), discovered.problems) == ([name], ())
         new_tool = discovered.definitions[name]
         assert new_tool.origin.startswith(done.stdout.strip())
         executors = {
-            "markdown": scripts.executor(environ),
-            "folder": folder_tools.executor(environ, NoGrants()),
-            "python": python_tools.executor(workers, environ, root),
+            "markdown": scripts.executor(Surroundings(environ)),
+            "folder": folder_tools.executor(Surroundings(environ), NoGrants()),
+            "python": python_tools.executor(workers, Surroundings(environ), root),
         }
         tool = to_tool(new_tool, executors[kind](new_tool))
         with Runtime(root, tools=[tool], environ=environ, flags={"mode": "yolo"}) as runtime:
@@ -320,7 +324,7 @@ def test_an_untrusted_file_is_read_and_never_run(command, tmp_path):
     python = command.folder.write(TOOLS + "p.py", f"open({str(ran)!r}, 'w')\n")
     broken = command.folder.write(TOOLS + "b.md", "---\nname: b\n---\n")
     with Workers() as workers:
-        looking = open_discovery(command.folder.path, command.environ, workers)
+        looking = open_discovery(command.folder.path, Surroundings(command.environ), workers)
 
         def checked(path: str) -> Any:
             return check_path(path, looking.current(), command.folder.path, no_call)
@@ -346,7 +350,7 @@ def test_a_tool_folder_whose_runtime_is_missing_is_reported(command, tmp_path):
     command.folder.write("f/s", "")
     with Workers() as workers, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(tmp_path / "nothing"))
-        looking = open_discovery(command.folder.path, command.environ, workers)
+        looking = open_discovery(command.folder.path, Surroundings(command.environ), workers)
         checked = check_path(path, looking.current(), command.folder.path, no_call)
 
     assert not checked.ok
@@ -392,6 +396,18 @@ def test_a_folder_is_trusted_file_by_file(command, answered):
 
 def test_without_tools_there_is_nothing_to_trust(answered):
     assert answered("trust", times=0)[0] == 0
+
+
+@pytest.mark.parametrize("words", [(), ("mine",), ("mine/greet.md",)])
+def test_a_tool_in_a_named_folder_of_the_workspace_is_trusted_like_the_projects(command, answered, words):
+    command.folder.write("mine/greet.md", GREET)
+    command.environ["HILT_TOOLS_DIR"] = "mine"
+    assert b"untrusted" in command.run("call", "greet").stderr
+
+    status, text = answered("trust", *words)
+
+    assert (status, "| echo hello" in text) == (0, True)
+    assert b"hello" in command.run("--approve", "once", "call", "greet").stdout
 
 
 def test_a_tool_outside_a_project_needs_no_trust(command, answered):
@@ -482,6 +498,21 @@ def test_a_tool_is_shown_and_installed_when_the_user_agrees(command, answered, f
     installed = {name.removeprefix("f/"): text.encode() for name, text in folder_files().items()}
     assert record == {"f": {"from": source, "checksum": fingerprint(installed)}}
     assert record["f"]["checksum"] in text
+
+
+def test_a_repository_is_fetched_with_no_git_from_the_workspace_that_is_named(command, tmp_path):
+    mark, planted, empty = tmp_path / "mark", tmp_path / "workspace/bin/git", tmp_path / "elsewhere"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"#!/bin/sh\ntouch {mark}\nexit 1\n")
+    planted.chmod(0o755)
+    empty.mkdir()
+    path = f"{planted.parent}:{command.environ['PATH']}"
+    words = ["--workspace", str(tmp_path / "workspace"), "tools", "install", f"file://{empty}"]
+    with Screen([HILT, *words], env={**command.environ, "PATH": path, "TERM": "dumb"}, cwd=str(empty)) as screen:
+        screen.end()
+
+    assert "git could not fetch" in screen.text
+    assert not mark.exists()
 
 
 def test_a_repository_that_redirects_is_not_followed(answered):
@@ -627,8 +658,16 @@ def test_links_and_bombs_in_archives_are_refused(command, answered, tmp_path):
         zipped.writestr("f/tool.md", b"0" * (20 << 20))
     torn = tmp_path / "torn.zip"
     torn.write_bytes(b"PK\x03\x04 nothing")
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 64 << 20
+    headers = str(tmp_path / "headers.tgz")
+    with gzip.open(headers, "wb") as packed:
+        packed.write(header.tobuf(tarfile.USTAR_FORMAT) + bytes(header.size))
+    hidden = archived(str(tmp_path / "hidden.tgz"), {".installed.json/tool.md": folder_files()["f/tool.md"]})
 
     for path, says in (
+        (headers, "larger than 16 MiB uncompressed"),
+        (hidden, "has the hidden name"),
         (link, "not a regular file"),
         (bomb, "more than 500 files or 8 MiB"),
         (torn, "cannot be unpacked"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import glob
 import json
 import os
 import tomllib
@@ -8,7 +9,6 @@ import pytest
 
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.cli.mcp_hosts import HOSTS
-from hilt.surfaces.cli.state import replaced_states
 from hilt.testing import Folder
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
@@ -108,7 +108,7 @@ def test_states_that_a_restore_has_replaced_are_deleted_too(command):
     backup = command.folder.join("backup.tar.gz")
     command.run("state", "backup", backup)
     command.run("state", "restore", backup, "--yes")
-    [replaced] = replaced_states(command.state)
+    [replaced] = glob.glob(f"{command.state}.before-*")
 
     output = command.run("uninstall").stdout.decode()
     done = command.run("uninstall", "--purge", "--yes")

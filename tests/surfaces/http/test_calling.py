@@ -6,7 +6,7 @@ import asyncio
 import threading
 from functools import partial
 
-from hilt.running.threads import CallThreads
+from hilt.call_threads import CallThreads
 from hilt.surfaces.http import calling
 from hilt.surfaces.http.calling import BATCH_MAX, Deliveries, Read, ReadBatches
 

@@ -66,6 +66,27 @@ def test_hidden_characters_are_visible_and_truncation_is_marked():
     assert "more" in long
 
 
+@pytest.mark.parametrize("lines, is_whole", [(20, True), (60, False), (3_000, False)])
+def test_always_is_not_a_choice_if_the_form_leaves_something_out(lines, is_whole):
+    asked = ASKED._replace(diff="+a line of text\n" * lines, kind="edit", command="", arguments={})
+    form = approval_form(asked)["params"]
+
+    assert ("always" in form["requestedSchema"]["properties"]["decision"]["enum"]) is is_whole
+    assert ("To see all of it" in form["message"]) is not is_whole
+    assert "why     a rule asks" in form["message"]
+    answer = read_approval(asked, {"action": "accept", "content": {"decision": "always"}}, "x", automatic=True)
+    assert answer == UserAnswer("always" if is_whole else "deny", by="x")
+
+
+def test_hidden_characters_in_rules_and_questions_are_visible():
+    question = Question("Which\u202e?", [Option("red\u200b", "a\u2066b"), Option("blue")])
+    forms = [approval_form(ASKED._replace(rules=("run_shell(\u202e)",))), question_form([question])]
+
+    assert not any(character in str(form) for form in forms for character in ("\u202e", "\u200b", "\u2066"))
+    label = forms[1]["params"]["requestedSchema"]["properties"]["answer_1"]["enum"][0]
+    assert read_choices([question], {"action": "accept", "content": {"answer_1": label}})[1] == []
+
+
 @given(responses, st.booleans())
 def test_only_a_clear_yes_approves(response, automatic):
     answer = read_approval(ASKED, response, "me", automatic=automatic)

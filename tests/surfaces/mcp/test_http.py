@@ -465,7 +465,8 @@ def test_a_response_is_json_unless_a_message_precedes_it(secret):
 
 @BOTH
 def test_a_response_of_five_megabytes_is_read(command, mode):
-    command.folder.write("a.png", bytes.fromhex("89504e470d0a1a0a0000000d49484452") + os.urandom(3_700_000))
+    header = bytes.fromhex("89504e470d0a1a0a 0000000d 49484452 00000064 00000064 0802000000")
+    command.folder.write("a.png", header + os.urandom(3_700_000))
 
     async def test() -> None:
         with listening(command) as address:

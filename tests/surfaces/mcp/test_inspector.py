@@ -109,7 +109,7 @@ def test_the_inspector_waits_for_an_approval(command, transport):
         approvals = Approvals(command.state)
         approvals.answer(approval, approved=True, by="test")
         approvals.close()
-        done = host.ask("tools/call", *call, "--tool-metadata", f"dev.hilt/approval={approval}")
+        done = host.ask("tools/call", *call, "--tool-metadata", f'dev.hilt/approval="{approval}"')
 
     assert not done["isError"]
     assert command.folder.read("a.txt") == "new\n"

@@ -194,7 +194,7 @@ def test_the_user_is_asked_through_the_client(command, kind, decision, written):
         assert result.is_error is not written
         assert len(forms) == 1
         assert "write_file" in forms[0].message
-        assert "content: new" in forms[0].message
+        assert "| +new" in forms[0].message
         schema = forms[0].requested_schema
         assert (list(schema["properties"]), schema["required"]) == (["decision"], ["decision"])
         assert schema["properties"]["decision"]["enum"][0] == "once"

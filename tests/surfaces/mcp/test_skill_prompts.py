@@ -12,6 +12,7 @@ from hilt.testing import Folder
 from tests.skills.places import text
 from tests.surfaces.commands import Command
 from tests.surfaces.mcp.hosts import ALL, STDIO_NEW, STDIO_OLD, connected, run
+from tests.trusting import file_at
 
 each_way = pytest.mark.parametrize("kind", ALL, ids="-".join)
 
@@ -22,7 +23,7 @@ def config(command: Command) -> Folder:
 
 def trust(command: Command, name: str, kind: str) -> None:
     with closing(Trust(command.state)) as trusted:
-        trusted.trust(kind, command.folder.join(name), command.folder.bytes(name))
+        trusted.trust(file_at(command.folder.join(name), kind), command.folder.bytes(name))
 
 
 @each_way

@@ -20,7 +20,7 @@ from hilt.state.agent_runs import RunRecord
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.calls import MadeCall
-    from hilt.agents.events import RunEnded
+    from hilt.output.run_events import RunEnded
 
 T = TypeVar("T")
 

@@ -276,7 +276,7 @@ class _Finder:
         """Check a variable that is set to non-constant text."""
         if (
             _is_prompt(name, "$(")
-            or name in programs.RUNS_VALUE
+            or variables.runs_value(name)
             or name in programs.OPTIONS_OF
             or variables.loads_code(name, None)
         ):

@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 import xcffib
 import xcffib.xproto
 
+from hilt import variables
 from hilt.desktop.backend import Pause
 from hilt.errors import ToolError
 
@@ -47,6 +48,7 @@ class OfferedText:
                 stdin=reading,
                 stdout=report,
                 stderr=subprocess.DEVNULL,
+                env=variables.libraries(os.environ, "HOME", "XAUTHORITY"),
                 start_new_session=True,
             )
         finally:
@@ -243,7 +245,7 @@ class ClipboardOwner:
         while True:
             try:
                 return self._x.poll_for_event()
-            except xcffib.ProtocolException:
+            except xcffib.Error:
                 continue  # the window is gone
 
     def _answer(self, event: object) -> int:
@@ -284,7 +286,7 @@ def main() -> None:
     text = b""
     while len(text) < size and (data := os.read(0, size - len(text))):
         text += data
-    with suppress(xcffib.XcffibException, xcffib.ProtocolException):  # the display is gone
+    with suppress(xcffib.XcffibException):  # the display is gone
         owner = ClipboardOwner(sys.argv[1])
         try:
             before = owner.read()

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+from hilt import variables
 from hilt.errors import ToolError
 
 READY = b"ready\n"
@@ -66,6 +67,7 @@ class DeadManSwitch:
                     stdin=reading,
                     stdout=report,
                     stderr=subprocess.DEVNULL,
+                    env=variables.libraries(os.environ, "HOME", "XAUTHORITY"),
                     start_new_session=True,
                 )
             finally:

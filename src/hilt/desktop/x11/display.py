@@ -30,7 +30,7 @@ class XDisplay:
     @property
     def failures(self) -> tuple[type[Exception], ...]:
         """The exceptions that its methods raise if the display fails or changes during a call."""
-        return xcffib.XcffibException, xcffib.ProtocolException
+        return (xcffib.XcffibException,)
 
     def is_alive(self) -> bool:
         """Whether the display still responds."""
@@ -103,7 +103,7 @@ class XDisplay:
 
     def close(self) -> None:
         """Release all pressed keys and buttons, and disconnect."""
-        with suppress(xcffib.XcffibException, xcffib.ProtocolException, OSError):
+        with suppress(xcffib.XcffibException, OSError):
             self._input.close()
         self._switch.close()
         self._connection.close()

@@ -333,7 +333,7 @@ class XInput:
         while time.monotonic() < deadline:
             try:
                 event = listener.x.poll_for_event()
-            except xcffib.ProtocolException:
+            except xcffib.Error:
                 return False  # the window is gone
             if event is None:
                 pause(0)
@@ -369,7 +369,7 @@ class XInput:
         while client not in connection.numbers(connection.root, "_NET_ACTIVE_WINDOW"):
             if time.monotonic() > deadline:
                 # there is no window manager
-                with suppress(xcffib.ProtocolException):
+                with suppress(xcffib.Error):
                     stack = xcffib.xproto.ConfigWindow.StackMode
                     connection.core.ConfigureWindow(client, stack, [xcffib.xproto.StackMode.Above])
                     connection.core.SetInputFocusChecked(1, client, 0).check()

@@ -104,7 +104,7 @@ class Keymap:
             return not missing or bool(wanted)
         try:
             self._change({code: _symbol(character) for character, code in wanted.items()})
-        except xcffib.ProtocolException:
+        except xcffib.Error:
             self._spare = []
             return False
         self._borrowed = wanted

@@ -69,7 +69,7 @@ class XScreen:
             try:
                 attributes, geometry = attributes_request.reply(), geometry_request.reply()
                 shape = shape_request.reply()
-            except xcffib.ProtocolException:
+            except xcffib.Error:
                 continue
             if attributes.map_state != MapState.Viewable:
                 continue
@@ -99,7 +99,7 @@ class XScreen:
     def _children(self, window: int) -> list[int]:
         try:
             return list(self.connection.core.QueryTree(window).reply().children)
-        except xcffib.ProtocolException:
+        except xcffib.Error:
             return []
 
     def _window(self, top: _Top, active: Sequence[int]) -> ScreenWindow:
@@ -143,7 +143,7 @@ class XScreen:
         if focus == xcffib.xproto.InputFocus.PointerRoot:
             return below
         chain = [focus]
-        with suppress(xcffib.ProtocolException):
+        with suppress(xcffib.Error):
             while len(chain) < CHAIN_MAX:
                 parent = core.QueryTree(chain[0]).reply().parent
                 if parent in (0, self.connection.root):
@@ -180,7 +180,7 @@ class XScreen:
         """Return nested windows, from the root's child to the innermost; `ask` requests the child of a window."""
         chain: list[int] = []
         window = self.connection.root
-        with suppress(xcffib.ProtocolException):
+        with suppress(xcffib.Error):
             while len(chain) < CHAIN_MAX and (window := ask(window).reply().child):
                 chain.append(window)
         return chain

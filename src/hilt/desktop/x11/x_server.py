@@ -60,7 +60,7 @@ class XConnection:
         """Return the bytes of a requested property; empty if it is not set or its window is gone."""
         try:
             return bytes(cookie.reply().value.raw)
-        except (xcffib.ProtocolException, xcffib.XcffibException):
+        except xcffib.XcffibException:
             return b""
 
     def numbers(self, window: int, name: str) -> list[int]:
@@ -78,7 +78,7 @@ class XConnection:
             for value in cookie.reply().ids:
                 if value.spec.mask == _LOCAL_PID and len(value.value):
                     return int(value.value[0])
-        except (xcffib.ProtocolException, xcffib.XcffibException):
+        except xcffib.XcffibException:
             pass
         return 0
 

@@ -10,15 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from hilt.agents.prices import dollars
-from hilt.agents.starting import COMMAND, choose_model, open_conversation, open_meter, open_model, transcripts_of
-from hilt.agents.transcripts import new_id
-from hilt.authority.authority import MODE
-from hilt.authority.principal import Values
-from hilt.authority.visibility import listed_tools
+from hilt.desk import runs, sessions, usage
 from hilt.errors import ToolError
+from hilt.formats.numbers import dollars, thousands
 from hilt.places import command
-from hilt.state.spending import Spending
 from hilt.surfaces.chat import drawing, slash_commands
 from hilt.surfaces.chat.completion import ChatCompleter
 from hilt.surfaces.chat.drawing import Ink
@@ -31,14 +26,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
-    from hilt.agents.conversation import Conversation
-    from hilt.agents.starting import ModelChoice
-    from hilt.agents.transcripts import SessionFile
-    from hilt.authority.visibility import ListedTool
     from hilt.call import Result
+    from hilt.desk.runs import Conversation, ModelChoice
+    from hilt.desk.sessions import StoredTranscript
+    from hilt.desk.skills import Skill
+    from hilt.desk.usage import ModelSpending
+    from hilt.listing import ListedTool
     from hilt.runtime import Runtime
-    from hilt.skills.skill import Skill
-    from hilt.state.spending import ModelSpending
     from hilt.surfaces.chat.scene import Totals
 
 T = TypeVar("T")
@@ -84,8 +78,8 @@ class Chat:
         )
         self._people = People(self._line, self._ink)
         self._scene = Scene(self._line.print, self._ink, self._line.redraw)
-        self.runtime = self._open_runtime(options.session or new_id())
-        self.model = options.program or self.runtime.environ.get(COMMAND) or choose_model(self.runtime).name
+        self.runtime = self._open_runtime(options.session or runs.new_id())
+        self.model = runs.model_name(self.runtime, options.program)
 
     async def run(self) -> None:
         """Read lines and process them until the person leaves."""
@@ -209,11 +203,10 @@ class Chat:
         """Open the conversation of the runtime's session."""
         runtime = self.runtime
         self._conversation = await _offload(
-            lambda: open_conversation(
+            lambda: runs.converse(
                 runtime,
                 self._scene.show,
                 title=title,
-                is_new=not transcripts_of(runtime).exists(runtime.session),
                 program=self._options.program,
                 choice=self._choice,
                 asks_person=True,
@@ -271,25 +264,20 @@ class Chat:
     async def tools(self) -> list[ListedTool]:
         """Return the tools that the model sees."""
         runtime = self.runtime
-        return await _offload(lambda: list(listed_tools(runtime.authority, session=runtime.session, client_asks=True)))
+        return await _offload(lambda: list(runtime.authority.listed_tools(runtime.session, client_asks=True)))
 
     async def set_mode(self, mode: str) -> None:
         """Change the mode of the session."""
         if self._conversation is not None:
             self._conversation.set_mode(mode)
         else:
-            Values(self.runtime.authority, self.session).set(MODE, mode)
+            sessions.set_mode(self.runtime, mode)
         self._mode_shown = (0.0, "")
 
     async def set_model(self, name: str, base_url: str | None) -> None:
         """Switch to another model."""
-        choice = choose_model(self.runtime, name, base_url)
-        model = await _offload(lambda: open_model(self.runtime, choice=choice))
-        if self._conversation is None:
-            await model.close()
-        else:
-            await self._conversation.change_model(model, open_meter(self.runtime, choice=choice))
-        self._choice, self.model = choice, choice.name
+        self._choice = await runs.change_model(self.runtime, self._conversation, name, base_url)
+        self.model = self._choice.name
 
     async def compact(self, focus: str) -> None:
         """Shorten the conversation."""
@@ -299,21 +287,17 @@ class Chat:
         self._scene.begin()
         await self._conversation.compact(focus)
 
-    def sessions(self) -> list[SessionFile]:
+    def sessions(self) -> list[StoredTranscript]:
         """Return the sessions of the workspace, newest first."""
-        return transcripts_of(self.runtime).list()
+        return sessions.transcripts(self.runtime)
 
     def spending(self) -> list[ModelSpending]:
         """Return what models have cost today."""
-        spending = Spending(self.runtime.state)
-        try:
-            return spending.models(time.strftime("%Y-%m-%d"))
-        finally:
-            spending.close()
+        return usage.today(self.runtime)
 
     async def resume(self, id: str) -> None:
         """Switch to an earlier session."""
-        session = transcripts_of(self.runtime).find(id).id
+        session = sessions.full_id(self.runtime, id)
         if session == self.session:
             self.tell("This is the current session.")
             return
@@ -374,7 +358,7 @@ class Chat:
             self._mode_shown = (time.monotonic(), mode)
         fields = [self.model, mode]
         if totals.requests:
-            fields.append(f"{drawing.count(totals.input_tokens)} in {drawing.count(totals.output_tokens)} out")
+            fields.append(f"{thousands(totals.input_tokens)} in {thousands(totals.output_tokens)} out")
             fields.append("cost unknown" if totals.unpriced else dollars(totals.cost))
         if totals.context_tokens:
             percent_left = max(0, 100 - 100 * totals.context_used // totals.context_tokens)
@@ -409,4 +393,4 @@ async def _offload(work: Callable[[], T]) -> T:
 def _load_libraries() -> None:
     """Import what the first message needs, while the person types it."""
     with suppress(ImportError):
-        from hilt.agents import conversation, providers  # noqa: F401
+        runs.load_libraries()

@@ -11,7 +11,7 @@ from hilt.installer import needs
 from hilt.output.terminal import inert
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.prompt import wants_color
-from hilt.surfaces.cli.run import add_model_options
+from hilt.surfaces.cli.run import add_model_options, model_settings
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -41,10 +41,8 @@ def _run(options: Options, arguments: Namespace) -> int:
         raise Usage("hilt chat needs a terminal; hilt run works without one")
     if os.environ.get("TERM") in (None, "", "dumb", "unknown"):
         raise Usage(f"hilt chat cannot draw on this terminal (TERM={os.environ.get('TERM', '')}); use hilt run")
-    overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
-    settings = {name: value for name, value in overrides.items() if value is not None}
     try:
-        status = _chat(options, arguments, settings)
+        status = _chat(options, arguments, model_settings(arguments))
     except ToolError as error:
         if error.code not in ("no_model", "runtime_missing"):
             raise
@@ -58,17 +56,15 @@ def _run(options: Options, arguments: Namespace) -> int:
 def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> int:
     import asyncio
 
-    from hilt.agents.starting import COMMAND, choose_model, redactor_of, transcripts_of
+    from hilt.desk import runs
 
     session = options.get("session")
     with open_runtime(options, settings=settings) as runtime:
-        if not (arguments.agent_command or runtime.environ.get(COMMAND)):
-            choose_model(runtime)  # before anything slow is imported
+        runs.model_name(runtime, arguments.agent_command)  # raises without a model, before anything slow is imported
         if arguments.continued is not None:
-            transcripts, id = transcripts_of(runtime), arguments.continued
-            session = (transcripts.find(id) if id else transcripts.newest()).id
+            session = runs.earlier(runtime, arguments.continued, may_be_prompt=False).session
         history_path = os.path.join(runtime.state, "chat", f"{runtime.id}.history")
-        redactor = redactor_of(runtime)
+        redactor = runs.redactor(runtime)
 
     def opened(session: str, **people: Any) -> Runtime:
         return open_runtime({**options, "session": session}, settings=settings, **people)

@@ -139,10 +139,3 @@ def status(ink: Ink, fields: list[str]) -> str:
     while len(fitting) > 1 and len(" · ".join(fitting)) > ink.width - 1:
         fitting.pop()
     return ink.paint(ink.clip(" · ".join(fitting)), DIM)
-
-
-def count(number: int) -> str:
-    """Return a number of tokens, such as 950, 12.3k or 1.2M."""
-    if number < 1000:
-        return str(number)
-    return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hilt.agents import events
 from hilt.call import Result
+from hilt.output import run_events as events
 from hilt.surfaces.chat import drawing
 from hilt.surfaces.chat.answer_stream import AnswerStream
 from hilt.surfaces.chat.drawing import DIM, RED, YELLOW, Ink

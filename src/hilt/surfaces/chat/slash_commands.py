@@ -7,8 +7,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from hilt.desk.sessions import MODES, find_mode
 from hilt.errors import ToolError
-from hilt.policy.modes import MODES, find_mode
+from hilt.formats.numbers import dollars, thousands
 from hilt.schema import did_you_mean
 from hilt.surfaces.cli.prompt import one_line
 
@@ -115,25 +116,22 @@ async def _resume(chat: Chat, argument: str) -> None:
         return
     lines = []
     for number, session in enumerate(sessions[:_SESSIONS_SHOWN], 1):
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(session.changed))
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(session.changed / 1e9))
         mark = "*" if session.id == chat.session else " "
-        lines.append(f"{mark}{number:>3}  {session.id}  {when}  {one_line(str(session.head.get('title', '')))}")
+        lines.append(f"{mark}{number:>3}  {session.id}  {when}  {one_line(session.title or '')}")
     advice = "To continue one: /resume NUMBER or ID" if sessions else "There is no earlier session in this folder."
     chat.tell("\n".join([*lines, advice]))
 
 
 async def _cost(chat: Chat, argument: str) -> None:
-    from hilt.agents.prices import dollars
-    from hilt.surfaces.chat.drawing import count
-
     totals = chat.totals
     cost = dollars(totals.cost if totals.requests > totals.unpriced else None if totals.unpriced else 0.0)
     unknown = f" ({_number(totals.unpriced)} without a known price)" if totals.unpriced else ""
-    tokens = f"{count(totals.input_tokens)} tokens in, {count(totals.output_tokens)} out"
+    tokens = f"{thousands(totals.input_tokens)} tokens in, {thousands(totals.output_tokens)} out"
     lines = [f"This chat: {_number(totals.requests)}, {tokens}, cost {cost}{unknown}"]
     for spent in chat.spending():
         price = "unknown" if spent.unpriced == spent.requests else dollars(spent.cost)
-        tokens = f"{count(spent.input_tokens)} tokens in, {count(spent.output_tokens)} out"
+        tokens = f"{thousands(spent.input_tokens)} tokens in, {thousands(spent.output_tokens)} out"
         lines.append(f"Today, {spent.model}: {_number(spent.requests)}, {tokens}, cost {price}")
     if chat.limit is not None:
         lines.append(f"Limit per day: ${chat.limit:g} (agents.max_cost_day)")

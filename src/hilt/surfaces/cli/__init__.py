@@ -58,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         _open_streams()
     try:
         options, words = split(arguments)
+        _forget_workspace(options)
         if options:
             _check_choices(options)
         status = _dispatch(options, words)
@@ -83,6 +84,16 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         _write_error(error)
         return 1
+
+
+def _forget_workspace(options: dict[str, str]) -> None:
+    """Remove the workspace from sys.path before a library looks there for an optional module or a plug-in."""
+    from hilt import places
+
+    try:  # noqa: SIM105 -- contextlib is slow to import
+        places.forget(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
+    except FileNotFoundError:
+        pass  # the working folder is gone, which is reported later
 
 
 def _write_error(error: ToolError) -> None:
@@ -154,6 +165,10 @@ def _require_utf8(word: str) -> None:
 
 
 def _dispatch(options: dict[str, str], words: list[str]) -> int:
+    if not words and "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
+        from hilt.surfaces.cli import completion
+
+        completion.complete()
     if words[:1] == ["--"]:
         del words[0]
     if not words and not sys.stdin.isatty():

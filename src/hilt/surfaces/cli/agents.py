@@ -8,13 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hilt.agents.durable.places import machine_name
 from hilt.call import Call
+from hilt.desk import agents as desk
+from hilt.desk.agents import Agent, AgentDetails, AgentProcess
+from hilt.desk.encoding import plain
 from hilt.errors import ToolError
-from hilt.formats.times import rfc3339
 from hilt.output.terminal import inert
-from hilt.state.agent_runs import RunRecord
-from hilt.state.roster import EXIT_CODES, AgentRecord
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.layout import list_row, local_time
 from hilt.surfaces.cli.person import person
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.surfaces.cli.parsing import Options, Parser
 
-SENDER = "user"  # of the messages that a person sends
 _LISTED_MAX = 1_000
 _RUNS_SHOWN = 5
 _POLL_SECONDS = 0.1
@@ -67,24 +65,21 @@ listed."""
 def _list(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         _serve(runtime, options)
-        agents = runtime.roster().newest(_LISTED_MAX)
+        agents = desk.newest(runtime, _LISTED_MAX)
     if arguments.json:
-        return _print_json([agent_data(agent) for agent in agents])
+        return _print_json(list(map(plain, agents)))
     for agent in _as_trees(agents):
-        status = "idle" if agent.is_idle else agent.status
-        line = (
-            f"{'  ' * (agent.depth - 1)}{agent.id}  {local_time(agent.created)}  {status}  {agent.name}  {agent.title}"
-        )
-        sys.stdout.write(list_row(line))
+        line = f"{'  ' * (agent.depth - 1)}{agent.id}  {local_time(agent.created)}  {_status(agent)}"
+        sys.stdout.write(list_row(f"{line}  {agent.agent}  {agent.title}"))
     if not agents:
         sys.stdout.write("There are no agents.\n")
     return 0
 
 
-def _as_trees(agents: Sequence[AgentRecord]) -> Iterator[AgentRecord]:
+def _as_trees(agents: Sequence[Agent]) -> Iterator[Agent]:
     """Yield each agent before the agents that it started."""
     ids = {agent.id for agent in agents}
-    below: dict[str, list[AgentRecord]] = {}
+    below: dict[str, list[Agent]] = {}
     for agent in agents:
         below.setdefault(agent.parent if agent.parent in ids else "", []).append(agent)
     pending = [*reversed(below.get("", []))]
@@ -93,63 +88,65 @@ def _as_trees(agents: Sequence[AgentRecord]) -> Iterator[AgentRecord]:
         pending += reversed(below.get(agent.id, []))
 
 
+def _status(agent: Agent) -> str:
+    return "idle" if agent.idle else agent.status
+
+
 def _show(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         _serve(runtime, options)
-        agent = _find_agent(runtime, arguments.id)
-        progress = runtime.agents().progress(agent.id)
-        runs = runtime.roster().runs.of(agent.id)
-        worktree = runtime.agents().worktrees.record(agent.id)
-        is_elsewhere = agent.machine not in ("", machine_name(runtime.state))
+        details = desk.details(runtime, arguments.id)
+    if details is None:
+        raise _unknown(arguments.id)
     if arguments.json:
-        details: dict[str, Any] = {"prompt": agent.prompt, "answer": agent.answer, "progress": progress}
-        details |= {
-            "worktree": worktree and worktree.root,
-            "machine": agent.machine or None,
-            "runs": [_run_data(run) for run in runs],
-        }
-        return _print_json({**agent_data(agent), **details})
-    status = "idle" if agent.is_idle else agent.status
+        fields: dict[str, Any] = plain(details)
+        for name in ("problem", "is_elsewhere"):
+            del fields[name]
+        return _print_json({**fields.pop("agent"), **fields})
+    sys.stdout.write(inert(_details_text(details)) + "\n")
+    return 0
+
+
+def _details_text(details: AgentDetails) -> str:
+    agent = details.agent
+    code = f" ({agent.error_code})" if agent.error_code else ""
     facts = {
-        "agent": f"{agent.name}, depth {agent.depth}, started by {agent.parent}",
-        "status": f"{status}{f' ({agent.error_code})' if agent.error_code else ''}, {local_time(agent.changed)}",
+        "agent": f"{agent.agent}, depth {agent.depth}, started by {agent.parent}",
+        "status": f"{_status(agent)}{code}, {local_time(agent.changed)}",
         "tokens": f"{agent.input_tokens:,} in, {agent.output_tokens:,} out",
     }
-    facts |= {f"run {run.number}": _run_text(run) for run in runs[-_RUNS_SHOWN:]}
-    if worktree is not None:
-        facts["worktree"] = f"{worktree.root}{f'. {worktree.problem}' if worktree.problem else ''}"
-    elif is_elsewhere:
-        facts["worktree"] = f"on {agent.machine}"
-    lines = [agent.id, *(f"{name}: {value}" for name, value in facts.items()), "", agent.prompt]
-    lines += [part for part in (progress and f"\n{progress}", agent.answer and f"\n{agent.answer}") if part]
-    sys.stdout.write(inert("\n".join(lines)) + "\n")
-    return 0
+    facts |= {f"run {run.run}": _run_text(run) for run in details.runs[-_RUNS_SHOWN:]}
+    if details.worktree is not None:
+        facts["worktree"] = f"{details.worktree}{f'. {details.problem}' if details.problem else ''}"
+    elif details.is_elsewhere:
+        facts["worktree"] = f"on {details.machine}"
+    lines = [agent.id, *(f"{name}: {value}" for name, value in facts.items()), "", details.prompt]
+    return "\n".join([*lines, *(f"\n{part}" for part in (details.progress, details.answer) if part)])
 
 
 def _send(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         agent = _find_agent(runtime, arguments.id)
-        args = {"agentId": SENDER, "targetAgentId": agent.id, "message": arguments.text}
-        return show(request(runtime, options, Call("agent_send", args, dialect="jinn")), raw=False)
+        return show(request(runtime, options, desk.message(agent.id, arguments.text)), raw=False)
 
 
 def _wait(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         agent = _find_agent(runtime, arguments.id)
-        while agent.status not in EXIT_CODES:
+        while agent.exit_status is None:
             _serve(runtime, options)
             time.sleep(_POLL_SECONDS)
             agent = _find_agent(runtime, arguments.id)
+        text = desk.prompt_and_answer(runtime, agent.id)[1] or agent.status
     stream = sys.stdout if agent.status == "completed" else sys.stderr
-    text = agent.answer or agent.status
     stream.write((inert(text) if stream.isatty() else text).rstrip("\n") + "\n")
-    return EXIT_CODES[agent.status]
+    return agent.exit_status
 
 
 def _cancel(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         agent = _find_agent(runtime, arguments.id)
-        runtime.agents().cancel(agent.id)
+        desk.cancel(runtime, agent.id)
         agent = _find_agent(runtime, arguments.id)
     sys.stdout.write(f"{agent.id}: {agent.status}\n")
     return 0
@@ -157,65 +154,33 @@ def _cancel(options: Options, arguments: Namespace) -> int:
 
 def _apply(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False, **person()) as runtime:
-        agent, host = _find_agent(runtime, arguments.id), runtime.agents()
-        if agent.ended is None and not agent.is_idle:
-            raise ToolError("busy", f"The agent {agent.id} is {agent.status}.", suggestion="Wait for it, or cancel it.")
-        if agent.machine not in ("", machine_name(runtime.state)):
-            raise ToolError(
-                "not_found",
-                f"The worktree of the agent {agent.id} is on {agent.machine}.",
-                suggestion="Run the same command there.",
-            )
-        if host.worktrees.record(agent.id) is None:
-            raise ToolError("not_found", f"The agent {agent.id} has no worktree with changes.")
-        note = host.apply_worktree(agent, None)
-        remaining = host.worktrees.record(agent.id)
+        note, is_complete = desk.apply_worktree(runtime, _find_agent(runtime, arguments.id).id)
     sys.stdout.write(inert(note or "The worktree has no changes.") + "\n")
-    return 0 if remaining is None or not remaining.problem else 1
+    return 0 if is_complete else 1
 
 
 def _serve(runtime: Runtime, options: Options) -> None:
     """Have the resident process resume agents that no process runs."""
-    if runtime.agents().serve():
+    if desk.needs_process(runtime):
         request(runtime, options, Call("agent_list", {}, dialect="jinn"))
 
 
-def _find_agent(runtime: Runtime, id: str) -> AgentRecord:
-    agent = runtime.roster().get(id)
+def _find_agent(runtime: Runtime, id: str) -> Agent:
+    agent = desk.find(runtime, id)
     if agent is None:
-        from hilt.places import command
-
-        advice = f"To list the agents of this folder: {command('agents')}"
-        raise ToolError("not_found", f"There is no agent {id[:100]!r} in this folder.", suggestion=advice)
+        raise _unknown(id)
     return agent
 
 
-def agent_data(agent: AgentRecord) -> dict[str, Any]:
-    """Return an agent, for programs."""
-    return {
-        "id": agent.id,
-        "parent": agent.parent,
-        "agent": agent.name,
-        "title": agent.title,
-        "status": agent.status,
-        "idle": agent.is_idle,
-        "depth": agent.depth,
-        "created": rfc3339(agent.created),
-        "changed": rfc3339(agent.changed),
-        "error_code": agent.error_code or None,
-        "input_tokens": agent.input_tokens,
-        "output_tokens": agent.output_tokens,
-    }
+def _unknown(id: str) -> ToolError:
+    from hilt.places import command
+
+    advice = f"To list the agents of this folder: {command('agents')}"
+    return ToolError("not_found", f"There is no agent {id[:100]!r} in this folder.", suggestion=advice)
 
 
-def _run_data(run: RunRecord) -> dict[str, Any]:
-    ended = None if run.ended is None else rfc3339(run.ended)
-    times = {"began": rfc3339(run.began), "ended": ended, "outcome": run.outcome or "running"}
-    return {"run": run.number, "machine": run.host, "owner": run.owner, "version": run.version, **times}
-
-
-def _run_text(run: RunRecord) -> str:
-    return f"{run.outcome or 'running'} on {run.host}, process {run.owner}, hilt {run.version}, {local_time(run.began)}"
+def _run_text(run: AgentProcess) -> str:
+    return f"{run.outcome} on {run.machine}, process {run.owner}, hilt {run.version}, {local_time(run.began)}"
 
 
 def _print_json(data: object) -> int:

@@ -105,7 +105,7 @@ def _pending(approvals: Approvals, id: str) -> Approval:
 def _choose(screen: Terminal, approval: Approval, kind: Literal["once", "always"] | None) -> Answer:
     if kind is None:
         return prompt(approval.asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
-    sys.stdout.write(screen.page().draw(approval.asked, whole=False))
+    sys.stdout.write(screen.page().draw(approval.asked, whole=True))
     return Answer(kind)
 
 

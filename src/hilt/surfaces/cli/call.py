@@ -108,6 +108,9 @@ def _show_success(result: Result) -> None:
         if part:
             sys.stdout.write(part.rstrip("\n") + "\n")
     for block in result.content:
+        if block["type"] == "text":
+            sys.stdout.write(f"{_inert(block['text'])}\n")
+            continue
         source = block.get("resource", block)
         data = source.get("data") or source.get("blob") or ""
         sys.stdout.write(f"[{_inert(str(source.get('mimeType', block['type'])))}, {len(data) * 3 // 4} bytes]\n")

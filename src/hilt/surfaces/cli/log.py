@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 from typing import Any
 
-from hilt.output.terminal import inert
+from hilt.output.terminal import clip, inert
 from hilt.state.trail import Row, Trail
 from hilt.surfaces.cli.audit import add_filters, as_json, filters, number, open_trail
 
@@ -76,5 +76,6 @@ def _line(row: Row) -> str:
     if entry.at < time.time_ns() - 24 * 3600 * _SECOND:
         when = time.strftime("%m-%d %H:%M", time.localtime(entry.at // _SECOND))
     who = f"{entry.session}/{entry.agent}" if entry.agent else entry.session
-    line = f"{when:<11}  {who[:12]:<12}  {entry.tool[:18]:<18}  {entry.outcome:<17}  {entry.micros / 1000:>7.0f} ms"
+    tool, milliseconds = clip(entry.tool, 18), entry.micros / 1000
+    line = f"{when:<11}  {clip(who, 12):<12}  {tool:<18}  {entry.outcome:<17}  {milliseconds:>7.0f} ms"
     return inert(line).replace("\n", "␊") + "\n"

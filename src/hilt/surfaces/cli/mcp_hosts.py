@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from shutil import which
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from hilt.surroundings import Surroundings
 
 Entry = dict[str, Any]
 Headers = dict[str, str]
@@ -49,7 +50,7 @@ class Host(NamedTuple):
 
     def is_installed(self, environ: Mapping[str, str]) -> bool:
         """Whether the user has this host: its command, or its settings."""
-        if self.program and which(self.program, path=environ.get("PATH", os.defpath)):
+        if self.program and Surroundings(environ).find(self.program):
             return True
         folders = {os.path.dirname(path) for path in self.user(environ)}
         return any(map(os.path.exists, self.user(environ))) or any(
@@ -268,6 +269,13 @@ def file_of(host: Host, scope: str, workspace: str, environ: Mapping[str, str]) 
 def own_tools_file(own: OwnTools, path: str, scope: str, workspace: str, environ: Mapping[str, str]) -> str:
     """Return the file with the setting for a host's own tools; `path` is the file of its servers."""
     return os.path.join(workspace if scope == "project" else _home_dir(environ), own.file) if own.file else path
+
+
+def path_to_write(path: str, scope: str, workspace: str) -> str:
+    """Return the path of a settings file with links resolved: those of the user, not those of a project."""
+    if scope == "user":
+        return os.path.realpath(path)
+    return os.path.join(os.path.realpath(workspace), os.path.relpath(path, workspace))
 
 
 def folder_of(host: Host, scope: str, workspace: str) -> str | None:

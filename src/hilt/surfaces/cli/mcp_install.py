@@ -22,7 +22,17 @@ from hilt.formats.jsonc import NotEditable
 from hilt.servers.configured import starts_hilt
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Headers, Host, OwnTools, file_of, folder_of, own_tools_file
+from hilt.surfaces.cli.mcp_hosts import (
+    HOSTS,
+    Entry,
+    Headers,
+    Host,
+    OwnTools,
+    file_of,
+    folder_of,
+    own_tools_file,
+    path_to_write,
+)
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
 from hilt.surfaces.cli.serve import PORT
@@ -128,7 +138,8 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
     path = file_of(host, scope, workspace, os.environ)
     if verb == "install" and arguments.http is not None:
         closing += _about_token(arguments.host, path)
-    keys = _keys(host, path, arguments.name)
+    to_write = partial(path_to_write, scope=scope, workspace=workspace)
+    keys = _keys(host, to_write(path), arguments.name)
     if arguments.print and entry is not None and not only_hilt:
         sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
         return 0
@@ -138,7 +149,7 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
         other = own_tools_file(own, path, scope, workspace, os.environ)
         edits.setdefault(other, []).append(partial(_turn_on if entry is None else _turn_off, own))
     by_hand = "Remove the entry by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
-    changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
+    changes = [_change(file, to_write(file), steps, by_hand) for file, steps in edits.items()]
     changes = [change for change in changes if change.after != (change.before or b"")]
     if not changes:
         state = "already has this entry" if entry is not None else "has no such entry"
@@ -173,16 +184,18 @@ def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, st
     scope = _scope(host, None)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     path = file_of(host, scope, workspace, os.environ)
-    keys, entry = _keys(host, path, "hilt"), _entry(host, scope, workspace, options, arguments)
+    real = path_to_write(path, scope, workspace)
+    keys, entry = _keys(host, real, "hilt"), _entry(host, scope, workspace, options, arguments)
     by_hand = f"Add this by hand:\n{_snippet(path, keys, entry)}"
-    change = _change(path, [_entry_edit(path, keys, entry)], by_hand)
+    change = _change(path, real, [_entry_edit(path, keys, entry)], by_hand)
     return change, _mode(scope), _closing(host, "install", "hilt", ask_twice=False)
 
 
 def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
     """Return the changes that remove every entry for hilt from the settings of a host, whatever its name."""
     path = file_of(host, scope, workspace, os.environ)
-    real = os.path.realpath(path)
+    to_write = partial(path_to_write, scope=scope, workspace=workspace)
+    real = to_write(path)
     data = read_bytes(real)
     if data is None:
         return []
@@ -192,7 +205,7 @@ def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
         servers = toml_tables.parse(text) if real.endswith(".toml") else jsonc.parse(text) if text.strip() else {}
     except NotEditable:
         return []  # the host cannot read it either
-    *keys, _ = _keys(host, path, "")
+    *keys, _ = _keys(host, real, "")
     for key in keys:
         servers = servers.get(key) if isinstance(servers, dict) else None
     names = [name for name, entry in servers.items() if _is_own(entry)] if isinstance(servers, dict) else []
@@ -202,7 +215,7 @@ def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
     if host.own_tools is not None:
         other = own_tools_file(host.own_tools, path, scope, workspace, os.environ)
         edits.setdefault(other, []).append(partial(_turn_on, host.own_tools))
-    changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
+    changes = [_change(file, to_write(file), steps, by_hand) for file, steps in edits.items()]
     return [change for change in changes if change.after != (change.before or b"")]
 
 
@@ -304,20 +317,19 @@ def _about_token(name: str, path: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _keys(host: Host, path: str, name: str) -> list[str]:
+def _keys(host: Host, real: str, name: str) -> list[str]:
     keys = [*host.keys, name]
     if host.keys == ("mcp",):
         # newer versions of this file nest the servers one level deeper
         with suppress(NotEditable, KeyError, TypeError):
-            inner = jsonc.parse(_text(read_bytes(os.path.realpath(path)) or b"{}")[1])["mcp"]["servers"]
+            inner = jsonc.parse(_text(read_bytes(real) or b"{}")[1])["mcp"]["servers"]
             if isinstance(inner, dict) and "type" not in inner:
                 return ["mcp", "servers", name]
     return keys
 
 
-def _change(path: str, edits: Sequence[Edit], by_hand: str) -> SettingsChange:
+def _change(path: str, real: str, edits: Sequence[Edit], by_hand: str) -> SettingsChange:
     """Return the change that the edits make to a file; `by_hand` is what to do if it cannot be edited."""
-    real = os.path.realpath(path)
     before = read_bytes(real)
     try:
         mark, text = _text(before or b"")

@@ -6,7 +6,7 @@ import sys
 
 from hilt import places
 from hilt.errors import ToolError
-from hilt.output.terminal import inert
+from hilt.output.terminal import clip, inert
 from hilt.servers.definitions import AcceptedTool, Difference, Raw, assign_names, difference, shown_json, visible
 from hilt.servers.tools import Servers, State
 from hilt.surfaces.cli.person import run_for_person
@@ -79,7 +79,7 @@ def summary(state: State) -> str:
 
 
 def _first(tool: AcceptedTool) -> str:
-    return str(tool.raw.get("description") or tool.raw.get("title") or "").strip().partition("\n")[0][:100]
+    return clip(str(tool.raw.get("description") or tool.raw.get("title") or "").strip().partition("\n")[0], 100)
 
 
 def _changes(differs: Difference) -> list[str]:

@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hilt.errors import ToolError
+from hilt.formats.invisible import shown
 from hilt.output import terminal
-from hilt.output.terminal import inert
 
 if TYPE_CHECKING:
-    from hilt.call import Json
     from hilt.state.approvals import ApprovalRequest
 
 _NARROWEST = 30
 _LINES_SHOWN = 10  # of a command, a diff or a text, so that the prompt usually fits on a screen of 24 lines
 _ARGUMENTS_SHOWN = 6
 _ARGUMENT_LINES_SHOWN = 2
+_ARGUMENT_IN_DIFF = 200  # characters from which an argument is only counted if a diff shows what it does
 _REASON_MAX = 1000
 _SIGNAL_SECONDS = 1.0  # a signal right before the wait for a line is noticed when the wait ends
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN, _MARK = "1", "2", "31", "32", "33", "36", "1;31"
 _RISKS = {"dangerous": _RED, "caution": _YELLOW, "safe": _GREEN}
 _DIFF_COLORS = {"+": _GREEN, "-": _RED, "@": _CYAN}
 _REQUESTS = {"command": "wants to run a command", "edit": "wants to change files"}
+
+_PLAIN = ("created", "modified", "deleted")  # actions that a diff shows
 
 _ANSWERS = {
     **dict.fromkeys(("y", "yes", "once"), "once"),
@@ -157,7 +160,8 @@ def prompt(
     page = Page(width=width, color=color)
     write(page.draw(asked, whole=False))
     while True:
-        write(_choices(asked, was_cut=page.was_cut, color=color))
+        can_always = bool(asked.rules) and not page.was_cut
+        write(_choices(asked, can_always=can_always, was_cut=page.was_cut, color=color))
         line = read()
         if not line:
             write("\n")
@@ -165,8 +169,10 @@ def prompt(
         match _ANSWERS.get(line.strip().casefold()):
             case "once":
                 return Answer("once")
-            case "always" if asked.rules:
+            case "always" if can_always:
                 return Answer("always")
+            case "always" if asked.rules:
+                write("Show all of the call before you always allow it.\n")
             case "always":
                 write('"always" is not available for this call.\n')
             case "preview" if asked.preview:
@@ -187,8 +193,8 @@ def is_answer(line: str) -> bool:
     return line.strip().casefold() in _ANSWERS
 
 
-def _choices(asked: ApprovalRequest, *, was_cut: bool, color: bool) -> str:
-    keys = [("y", "once"), *([("a", "always")] if asked.rules else []), ("n", "deny")]
+def _choices(asked: ApprovalRequest, *, can_always: bool, was_cut: bool, color: bool) -> str:
+    keys = [("y", "once"), *([("a", "always")] if can_always else []), ("n", "deny")]
     keys += [("p", "preview first")] if asked.preview else []
     keys += [("s", "show all")] if was_cut else []
     return "  ".join(f"{_painted(f'[{key}]', _BOLD, color)} {meaning}" for key, meaning in keys) + " > "
@@ -196,10 +202,7 @@ def _choices(asked: ApprovalRequest, *, was_cut: bool, color: bool) -> str:
 
 def plain(text: str) -> str:
     """Return text with control and invisible characters made visible; newlines stay."""
-    visible = inert(text.expandtabs(4))
-    if visible.isascii():
-        return visible
-    return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in visible)
+    return shown(text.expandtabs(4), exact=True)
 
 
 class Page:
@@ -218,10 +221,11 @@ class Page:
         lines = self._heading(asked)
         if asked.command:
             lines += self._command(asked, whole=whole)
+        lines += self._files(asked, whole=whole)
         if asked.diff:
             lines += self._diff(asked.diff, whole=whole)
         lines += self._arguments(asked, whole=whole)
-        lines += self._facts(asked)
+        lines += self._facts(asked, whole=whole)
         return "\n".join(lines) + "\n"
 
     def text(self, content: str, *, whole: bool) -> str:
@@ -263,6 +267,26 @@ class Page:
         blanks, carets = (terminal._columns(text) for text in (before, part))
         return [self._bar + piece, " " * (2 + blanks) + "^" * carets]
 
+    def _files(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
+        """Return the files of a change; a single one that needs no explanation is in the heading of its diff."""
+        files = asked.files
+        if not files or (len(files) == 1 and asked.diff and files[0].action in _PLAIN and not any(files[0][2:])):
+            return []
+        lines: list[str] = []
+        for file in files:
+            facts = [f"runs later, by {file.runs}"] if file.runs else []
+            facts += [f"not shown: {file.missing}"] if file.missing else []
+            text = one_line(f"{file.action} {file.path}" + f" ({'; '.join(facts)})" * bool(facts))
+            sgr = _YELLOW if facts else ""
+            lines += (self._bar + _painted(piece, sgr, self._color) for piece in self._fit(text, self._width - 2))
+        counts = Counter(file.action.partition(" from ")[0] for file in files)
+        counts += Counter({"run later": sum(bool(file.runs) for file in files)})
+        counts += Counter({"not shown": sum(bool(file.missing) for file in files)})
+        heading = self._fact(
+            "files", ", ".join(f"{count:,} {what}" for what, count in counts.items()), "", max_lines=None
+        )
+        return [*heading, *self._cut(lines, whole=whole, limit=4 * self._lines)]
+
     def _diff(self, diff: str, *, whole: bool) -> list[str]:
         lines: list[str] = []
         for line in plain(diff).removesuffix("\n").split("\n"):
@@ -278,21 +302,24 @@ class Page:
         lines = [_painted("with", _DIM, self._color)] if arguments and (asked.command or asked.diff) else []
         limit = len(arguments) if whole else _ARGUMENTS_SHOWN
         max_lines = None if whole else 1 if asked.diff else _ARGUMENT_LINES_SHOWN
+        in_diff = asked.kind == "edit" and bool(asked.diff and asked.files) and not any(f.missing for f in asked.files)
         for name, value in arguments[:limit]:
-            lines += self._argument(name, value, max_lines=max_lines)
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            if in_diff and (len(text) > _ARGUMENT_IN_DIFF or "\n" in text):
+                text = f"{len(text):,} characters; the diff shows what they change"
+            lines += self._argument(name, text, max_lines=max_lines)
         if len(arguments) > limit:
             self.was_cut = True
             lines.append(self._bar + _more(len(arguments) - limit, "argument"))
         return lines
 
-    def _argument(self, name: str, value: Json, *, max_lines: int | None) -> list[str]:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    def _argument(self, name: str, text: str, *, max_lines: int | None) -> list[str]:
         label = f"{one_line(name)}:"
         if max_lines is None and "\n" in text:
             return [*self._barred(label), *self._barred(plain(text), indent="  ")]
         if max_lines is not None:
-            # do not format what will not be shown
-            text = text[: self._width * (max_lines + 1)]
+            # do not format what will not be shown; a line has at most four characters per column
+            text = text[: 4 * self._width * (max_lines + 1)]
         pieces = self._fit(f"{label} {one_line(text)}", self._width - 2)
         if max_lines is not None and len(pieces) > max_lines:
             self.was_cut = True
@@ -301,7 +328,7 @@ class Page:
             pieces[0] = _painted(label, _CYAN, self._color) + pieces[0][len(label) :]
         return [self._bar + piece for piece in pieces]
 
-    def _facts(self, asked: ApprovalRequest) -> list[str]:
+    def _facts(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
         lines: list[str] = []
         if asked.risk:
             part = f": {one_line(asked.part)}" if asked.part and asked.part != asked.command else ""
@@ -310,8 +337,12 @@ class Page:
         if asked.workspace:
             session = f", session {asked.session}" if asked.session else ""
             lines += self._fact("in", asked.workspace + session, "", max_lines=2)
-        for number, rule in enumerate(asked.rules):
+        shown = asked.rules if whole or len(asked.rules) <= self._lines else asked.rules[: self._lines - 1]
+        for number, rule in enumerate(shown):
             lines += self._fact("always" if not number else "", rule, "", max_lines=None)
+        if len(shown) < len(asked.rules):
+            self.was_cut = True
+            lines += self._fact("", _more(len(asked.rules) - len(shown), "rule"), "", max_lines=None)
         if asked.rules and asked.folder not in ("", asked.workspace):
             lines += self._fact("", f"in {asked.folder}", "", max_lines=2)
         return lines
@@ -329,12 +360,13 @@ class Page:
         room = self._width - 2 - len(indent)
         return [self._bar + indent + piece for line in lines for piece in self._fit(line, room)]
 
-    def _cut(self, lines: list[str], *, whole: bool, around: int = 0) -> list[str]:
+    def _cut(self, lines: list[str], *, whole: bool, around: int = 0, limit: int = 0) -> list[str]:
         """Return the first lines, and the lines from `around` on if it is further down."""
-        if whole or len(lines) <= self._lines:
+        limit = limit or self._lines
+        if whole or len(lines) <= limit:
             return lines
         self.was_cut = True
-        room = self._lines - 1
+        room = limit - 1
         if around < room - 1:
             return [*lines[:room], self._bar + _more(len(lines) - room, "line")]
         half = room // 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hilt.errors import ToolError
-from hilt.surfaces.cli.prompt import Terminal, plain
+from hilt.surfaces.cli.prompt import Terminal, one_line, plain
 
 
 def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:
@@ -15,11 +15,11 @@ def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:
 
 
 def _ask(screen: Terminal, question: Any) -> Any:
-    header = f"[{plain(question.header)}] " if question.header else ""
+    header = f"[{one_line(question.header)}] " if question.header else ""
     screen.write(f"\n{header}{plain(question.question)}\n")
     for number, option in enumerate(question.options, 1):
-        description = f" - {plain(option.description)}" if option.description else ""
-        screen.write(f"  {number}. {plain(option.label)}{description}\n")
+        description = f" - {one_line(option.description)}" if option.description else ""
+        screen.write(f"  {number}. {one_line(option.label)}{description}\n")
     many = " (several, separated by commas)" if question.multi_select else ""
     screen.write(f"Number or your own answer{many}: ")
     line = screen.read()

@@ -5,18 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import sys
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from hilt.agents import events
-from hilt.agents.budgets import MAX_TURNS, RunLimits
-from hilt.agents.starting import open_conversation, transcripts_of
-from hilt.agents.transcripts import new_id
+from hilt.desk import runs
+from hilt.desk.runs import MAX_TURNS, RunLimits, TypedPrompt, new_id
 from hilt.errors import ToolError
-from hilt.places import command
+from hilt.output import run_events as events
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import ENDING_SECONDS
@@ -27,33 +22,12 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from hilt.agents.conversation import Conversation
-    from hilt.agents.messages import Content
-    from hilt.runtime import Runtime
+    from hilt.desk.runs import Conversation
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _BRIEF_CHARACTERS = 100
 _MESSAGE_CHARACTERS = 300
-_JOIN_SECONDS = 0.2
 _PROMPT_BYTES = 16 << 20  # of standard input
-_ID = re.compile(r"\d{8}-[\w-]*")  # the form of a session id
-
-
-class TypedPrompt(NamedTuple):
-    """What the person typed, which may refer to files, and the text from standard input, which may not."""
-
-    typed: str
-    piped: str
-
-
-class RunRole(NamedTuple):
-    """How an agent definition configures a run: options, settings, limit of turns, and prompt."""
-
-    name: str = ""
-    options: Mapping[str, str] = MappingProxyType({})
-    settings: Mapping[str, str] = MappingProxyType({})
-    turns: int | None = None
-    prompt: str = ""
 
 
 def build(parser: Parser) -> None:
@@ -103,6 +77,12 @@ def add_model_options(parser: Parser, continued: str) -> None:
     parser.add_argument("--continue", dest="continued", metavar="ID", nargs="?", const="", help=continued)
 
 
+def model_settings(arguments: Namespace) -> dict[str, str]:
+    """Return the settings that the options name."""
+    overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
+    return {name: value for name, value in overrides.items() if value is not None}
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < len(text) < 16 and int(text)):
         raise Usage(f"a limit must be a positive integer, not {text[:100]!r}")
@@ -142,34 +122,40 @@ def _run(options: Options, arguments: Namespace) -> int:
 def _in_session(
     options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]
 ) -> int:
-    overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
-    settings = {name: value for name, value in overrides.items() if value is not None}
+    settings = model_settings(arguments)
     agent = arguments.agent or ""
     if arguments.continued is None:
         session = options.get("session") or new_id()
     else:
-        session, extra, earlier = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
-        prompt = prompt._replace(typed=extra or prompt.typed)
-        agent = agent or earlier
+        with open_runtime(options) as runtime:
+            continued = runs.earlier(runtime, arguments.continued, may_be_prompt=arguments.prompt is None)
+        session = continued.session
+        prompt = prompt._replace(typed=continued.prompt or prompt.typed)
+        agent = agent or continued.agent
     people = person()
     gc.disable()  # imports create no garbage worth collecting
     options = {**options, "session": session}
-    role = _role(options, agent, own_model=arguments.model is None) if agent else RunRole()
+    role = runs.RunRole()
+    if agent:
+        with open_runtime(options) as runtime:
+            role = runs.role(runtime, agent, own_model=arguments.model is None)
     with open_runtime({**options, **role.options}, settings={**role.settings, **settings}, **people) as runtime:
         if arguments.show_prompt:
-            return _show_prompt(runtime, prompt, role, asks_person="asker" in people, as_json=arguments.json)
-        conversation = open_conversation(
+            sent = runs.preview(runtime, prompt, role, asks_person="asker" in people)
+            text = json.dumps(sent._asdict(), ensure_ascii=False) if arguments.json else sent.as_text()
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+            return events.DONE
+        turns = min(arguments.max_turns, role.turns or arguments.max_turns)
+        conversation = runs.converse(
             runtime,
             emit,
-            title=prompt.typed or prompt.piped,
+            title=prompt.title,
             is_new=arguments.continued is None,
             program=arguments.agent_command,
-            limits=RunLimits(
-                min(arguments.max_turns, role.turns or arguments.max_turns), arguments.max_tokens, arguments.max_seconds
-            ),
+            limits=RunLimits(turns, arguments.max_tokens, arguments.max_seconds),
             asks_person="asker" in people,
-            agent=role.name,
-            role=role.prompt,
+            role=role,
         )
         try:
             import asyncio
@@ -182,114 +168,31 @@ def _in_session(
 
 
 def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]) -> int:
-    """Run the task in this process, as a durable agent with the same tools and prompt as any other run."""
+    """Run the task in this process, as a durable agent."""
     import signal
     import threading
-    import time
 
-    from hilt.agents.budgets import Budget
-    from hilt.agents.child_conversation import AgentRun, RunCaller
-    from hilt.agents.definitions import DEFAULT, with_all_tools
-    from hilt.agents.marks import Marks
-    from hilt.agents.references import expand
-    from hilt.state.agent_calls import AgentOrder
-
-    overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
-    settings = {name: value for name, value in overrides.items() if value is not None}
     people = person()
-    caller = options.get("session") or new_id()
-    with open_runtime({**options, "session": caller}, settings=settings, **people) as runtime:
-        expansion = expand(runtime, prompt.typed, command=runtime.skills().expand, around=Marks().around)
-        if expansion.images:
-            raise Usage("--durable cannot send images: let the agent read them with read_file")
-        host = runtime.agents()
-        limits = RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds)
-        text = "\n\n".join(filter(None, (expansion.text, prompt.piped)))
-        order = AgentOrder(arguments.agent or DEFAULT, text, title=prompt.typed or prompt.piped)
-        definition = host.define(order.agent, or_default=False)
-        if not arguments.agent:
-            definition = with_all_tools(definition, [tool.name for tool in runtime.catalog.tools()])
-        above = Budget(limits, time.monotonic)
-        agent = host.create(order, definition, "background", caller, above, here=True)
-        emit(events.Notice(f"agent {agent.id}"))
-        ended: list[events.RunEnded] = []
-
-        def show(event: events.Event) -> None:
-            if isinstance(event, events.RunEnded):
-                ended.append(event)
-            else:
-                emit(event)
-
-        def work() -> None:
-            run = AgentRun(agent)
-            outcome = host.run(run, RunCaller("asker" in people, above, emit=show))
-            if not ended:  # it failed before the conversation began
-                error = ToolError(outcome.error_code or "internal", outcome.answer)
-                ended.append(events.RunEnded(events.FAILED, agent.id, error=error))
-
+    options = {**options, "session": options.get("session") or new_id()}
+    with open_runtime(options, settings=model_settings(arguments), **people) as runtime:
+        try:
+            run = runs.DurableRun(
+                runtime,
+                prompt,
+                emit,
+                agent=arguments.agent or "",
+                limits=RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds),
+                asks_person="asker" in people,
+            )
+        except runs.ImagesRefused:
+            raise Usage("--durable cannot send images: let the agent read them with read_file") from None
         is_handed_over = threading.Event()
-        signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=host.cancel, args=(agent.id,)).start())
+        signal.signal(signal.SIGINT, lambda *_: run.cancel())
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: is_handed_over.set())
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        while thread.is_alive() and not is_handed_over.is_set():
-            thread.join(_JOIN_SECONDS)  # signals are handled in between
-        if thread.is_alive():
-            text = f"{agent.id} continues in a worker, or when a hilt agents command runs next."
-            advice = f"To wait for it: {command('agents', 'wait', agent.id)}"
-            ended.append(
-                events.RunEnded(events.INTERRUPTED, agent.id, error=ToolError("cancelled", text, suggestion=advice))
-            )
-        if not ended:
-            error = ToolError("internal", "hilt failed to run the agent.")
-            ended.append(events.RunEnded(events.FAILED, agent.id, error=error))
-        emit(ended[0])
+        status = run.run(is_handed_over.is_set).status
         runtime.give_up(ENDING_SECONDS)
-        return ended[0].status
-
-
-def _role(options: Options, name: str, *, own_model: bool) -> RunRole:
-    """Return how an agent definition configures a run; it can only remove tools and permissions."""
-    from hilt.agents.definitions import read_definitions
-    from hilt.agents.granting import granted_mode, granted_tools
-
-    with open_runtime(options) as runtime:
-        definition = read_definitions(runtime).find(name)
-        tools = granted_tools(runtime.authority, definition, runtime.session)
-        mode = granted_mode(runtime.authority, definition, runtime.session)
-        model = _model_of(runtime, definition.model) if own_model else {}
-    if not tools:
-        raise ToolError("invalid_args", f"The agent {definition.name} has no tool that this session offers.")
-    return RunRole(definition.name, {"tools": ",".join(tools), "mode": mode}, model, definition.turns, definition.body)
-
-
-def _model_of(runtime: Runtime, name: str) -> dict[str, str]:
-    """Return the settings for an agent's own model; raise if model.base_url belongs to another provider."""
-    settings = runtime.settings
-    if not name or name == settings["model.name"]:
-        return {}
-    if settings["model.base_url"] and name.partition(":")[0] != (settings["model.name"] or "").partition(":")[0]:
-        raise ToolError(
-            "no_model",
-            f"The agent wants the model {name}, but model.base_url is the server of {settings['model.name']}.",
-            suggestion="Pass --model with a model of that server, or unset model.base_url.",
-        )
-    return {"model.name": name}
-
-
-def _continued(options: Options, id: str, *, may_be_prompt: bool) -> tuple[str, str, str]:
-    """Return the id of the session to continue, the prompt if one follows --continue instead, and the agent."""
-    with open_runtime(options) as runtime:
-        transcripts = transcripts_of(runtime)
-        prompt = ""
-        try:
-            file = transcripts.find(id) if id else transcripts.newest()
-        except ToolError as error:
-            if error.code != "not_found" or not id or not may_be_prompt or _ID.fullmatch(id):
-                raise
-            file, prompt = transcripts.newest(), id
-        return file.id, prompt, str(file.head.get("agent") or "")
+        return status
 
 
 async def _send(conversation: Conversation, prompt: TypedPrompt) -> events.RunEnded:
@@ -309,8 +212,7 @@ async def _send(conversation: Conversation, prompt: TypedPrompt) -> events.RunEn
         if signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, interrupt)
     try:
-        content = await conversation.expand(prompt.typed) if prompt.typed else ""
-        return await conversation.send(_joined(content, prompt.piped) or None)
+        return await runs.send(conversation, prompt)
     finally:
         await conversation.close()
 
@@ -322,42 +224,6 @@ def _standard_input() -> str:
     if len(data) > _PROMPT_BYTES:
         raise Usage(f"standard input is longer than {_PROMPT_BYTES >> 20} MB")
     return data.decode("utf-8", "replace").strip("\n")
-
-
-def _joined(content: Content, piped: str) -> Content:
-    """Return the prompt with the text from standard input after it."""
-    if not piped:
-        return content
-    return "\n\n".join(filter(None, (content, piped))) if isinstance(content, str) else [*content, piped]
-
-
-def _show_prompt(runtime: Runtime, prompt: TypedPrompt, role: RunRole, *, asks_person: bool, as_json: bool) -> int:
-    """Print the system prompt and the messages as they would be sent; needs no model."""
-    from hilt.agents.marks import Marks
-    from hilt.agents.prompts import read_project, system_prompt
-    from hilt.agents.reading import as_markdown
-    from hilt.agents.references import expand
-    from hilt.agents.transcripts import current, read
-    from hilt.authority.visibility import definition, listed_tools
-
-    transcripts = transcripts_of(runtime)
-    marks, records = Marks(), []
-    if transcripts.exists(runtime.session):
-        file = transcripts.find(runtime.session)
-        marks, records = Marks(file.head.get("word")), current(read(file.path))
-    tools = listed_tools(runtime.authority, session=runtime.session, client_asks=asks_person)
-    system = system_prompt(runtime, marks, read_project(runtime), tools, role.prompt)
-    typed = expand(runtime, prompt.typed, command=runtime.skills().expand, around=marks.around).text
-    message = "\n\n".join(filter(None, (typed, prompt.piped)))
-    if as_json:
-        definitions = [definition(tool) for tool in tools]
-        sent = {"system": system, "messages": records, "prompt": message, "tools": definitions}
-        text = json.dumps(sent, ensure_ascii=False)
-    else:
-        text = "\n\n---\n\n".join(filter(None, (system, as_markdown(records).strip("\n"), message)))
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-    return events.DONE
 
 
 class JsonPrinter:

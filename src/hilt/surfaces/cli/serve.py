@@ -14,6 +14,8 @@ from hilt.installer import needs
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import ancestors
 from hilt.surfaces.cli.person import refuse_tools
+from hilt.surfaces.opening import open_runtime, surroundings_of
+from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +65,10 @@ def _run(options: Options, arguments: Namespace) -> int:
             "hilt serve does not run inside a sandbox.",
             suggestion=f"Ask the user to run this in their own terminal: {places.command('serve')}",
         )
+    for folder in (None, *arguments.folders):
+        # forgets the modules of the workspaces before any library looks for its plug-ins
+        with open_runtime(options if folder is None else {**options, "workspace": folder}):
+            pass
     with needs("serve", "hilt serve"):
         import websockets  # noqa: F401
     if arguments.show_agent_token:
@@ -119,7 +125,7 @@ def _serve(options: Options, server_options: ServerOptions, *, opens: bool) -> i
         sys.stdout.write(f"{secret}\nhilt serves {url}; press Ctrl-C to stop.\n")
         sys.stdout.flush()
         if opens and sys.stdout.isatty():
-            open_browser(secret, places.state_dir(os.environ))
+            open_browser(secret, places.state_dir(os.environ), surroundings_of(options))
 
     async def main() -> None:
         ending.cancel_task()
@@ -130,17 +136,19 @@ def _serve(options: Options, server_options: ServerOptions, *, opens: bool) -> i
     return ending.number
 
 
-def open_browser(secret: str, state: str) -> None:
+def open_browser(secret: str, state: str, surroundings: Surroundings) -> None:
     """Open the console, by a file that only the user can read: command lines are visible to others."""
     import html
-    import webbrowser
 
     path = os.path.join(state, "open-console.html")
-    with suppress(OSError, webbrowser.Error):
+    with suppress(OSError):
         with suppress(FileNotFoundError):
             os.unlink(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
             target = html.escape(secret, quote=True)
             file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={target}"><title>hilt</title>\n')
-        webbrowser.open(f"file://{path}")
+        openers = ("open",) if sys.platform == "darwin" else ("xdg-open", "x-www-browser", "wslview")
+        opener = next(filter(None, map(surroundings.find, openers)), None)
+        if opener is not None:
+            os.posix_spawn(opener, [opener, f"file://{path}"], surroundings.environment(), setsid=True)

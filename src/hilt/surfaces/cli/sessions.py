@@ -6,13 +6,10 @@ import json
 import sys
 from argparse import SUPPRESS
 from contextlib import suppress
-from typing import Any
 
-from hilt.agents.reading import as_markdown
-from hilt.agents.starting import transcripts_of
-from hilt.agents.transcripts import SessionFile, read
+from hilt.desk import sessions as desk
+from hilt.desk.encoding import plain
 from hilt.errors import ToolError
-from hilt.formats.times import rfc3339
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.layout import list_row, local_time
 from hilt.surfaces.opening import open_runtime
@@ -60,54 +57,37 @@ prefix of an ID works."""
 
 def _list(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        files = transcripts_of(runtime).list()
+        transcripts = desk.transcripts(runtime)
     if arguments.json:
-        sys.stdout.write(json.dumps([session_data(file) for file in files], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(list(map(plain, transcripts)), ensure_ascii=False) + "\n")
         return 0
-    for file in files:
-        title = f"  {file.head['title']}" if file.head.get("title") else ""
-        line = f"{file.id}  {local_time(int(file.changed * 1e9))}  {file.head.get('model', '')}{title}"
-        sys.stdout.write(list_row(line))
-    if not files:
+    for stored in transcripts:
+        title = f"  {stored.title}" if stored.title else ""
+        sys.stdout.write(list_row(f"{stored.id}  {local_time(stored.changed)}  {stored.model or ''}{title}"))
+    if not transcripts:
         sys.stdout.write("No session in this folder has a transcript.\n")
     return 0
 
 
-def session_data(file: SessionFile) -> dict[str, Any]:
-    """Return a transcript, for programs."""
-    head = file.head
-    return {
-        "id": file.id,
-        "started": rfc3339(int(head.get("time", 0) * 1e9)),
-        "changed": rfc3339(int(file.changed * 1e9)),
-        "model": head.get("model"),
-        "title": head.get("title"),
-        "bytes": file.size,
-        "path": file.path,
-    }
-
-
 def _show(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        file = transcripts_of(runtime).find(arguments.id)
-    sys.stdout.write(inert(as_markdown(read(file.path))))
+        sys.stdout.write(inert(desk.markdown(runtime, arguments.id)))
     return 0
 
 
 def _export(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        file = transcripts_of(runtime).find(arguments.id)
-    records = list(read(file.path))
-    text = (
-        as_markdown(records) if arguments.format == "md" else json.dumps(records, ensure_ascii=False, indent=2) + "\n"
-    )
+        if arguments.format == "md":
+            text = desk.markdown(runtime, arguments.id)
+        else:
+            text = json.dumps(desk.records(runtime, arguments.id), ensure_ascii=False, indent=2) + "\n"
     sys.stdout.write(text)
     return 0
 
 
 def _delete(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        id = transcripts_of(runtime).delete(arguments.id)
+        id = desk.delete_transcript(runtime, arguments.id)
     sys.stdout.write(f"deleted the transcript of {inert(id)}\n")
     return 0
 
@@ -131,5 +111,5 @@ def _end(options: Options, arguments: Namespace) -> int:
 def _full_id(options: Options, id: str) -> str:
     """Return the full id of the session whose transcript matches a prefix; the id itself if there is none."""
     with open_runtime(options) as runtime, suppress(ToolError):
-        return transcripts_of(runtime).find(id).id
+        return desk.full_id(runtime, id)
     return id

@@ -7,6 +7,7 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
+from hilt import loaders
 from hilt.errors import ToolError
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
 
@@ -16,7 +17,7 @@ _LINE_SHOWN = 300
 
 
 class SettingsChange(NamedTuple):
-    """A change of a file: its path, the path with links resolved, and its old and new bytes."""
+    """A change of a file: its path, the path to write without following links, and its old and new bytes."""
 
     path: str
     real: str
@@ -39,28 +40,30 @@ class SettingsChange(NamedTuple):
     def write(self, mode: int) -> None:
         """Replace the file atomically; a new file gets this mode."""
         folder, name = os.path.split(self.real)
-        temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
+        temporary = f".{name}.{os.urandom(4).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             os.makedirs(folder, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-            try:
-                with open(descriptor, "wb") as file:
-                    self._keep_owner(file.fileno())
-                    file.write(self.after)
-                    file.flush()
-                    os.fsync(file.fileno())
-                if read_bytes(self.real) != self.before:
-                    raise ToolError(
-                        "stale_file",
-                        f"{one_line(self.path)} was changed by another program in the meantime.",
-                        suggestion="Run the command again.",
-                    )
-                os.replace(temporary, self.real)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(temporary)
-                raise
-        except OSError as error:
+            with loaders.open_folder(folder) as handle:
+                descriptor = os.open(temporary, flags, mode, dir_fd=handle)
+                try:
+                    with open(descriptor, "wb") as file:
+                        self._keep_owner(file.fileno())
+                        file.write(self.after)
+                        file.flush()
+                        os.fsync(file.fileno())
+                    if read_bytes(self.real) != self.before:
+                        raise ToolError(
+                            "stale_file",
+                            f"{one_line(self.path)} was changed by another program in the meantime.",
+                            suggestion="Run the command again.",
+                        )
+                    os.replace(temporary, name, src_dir_fd=handle, dst_dir_fd=handle)
+                except BaseException:
+                    with suppress(OSError):
+                        os.unlink(temporary, dir_fd=handle)
+                    raise
+        except (OSError, loaders.UnreadableFile) as error:
             raise _failed(self.path, error) from error
 
     def _place(self) -> str:
@@ -102,23 +105,17 @@ class SettingsChange(NamedTuple):
 
 
 def read_bytes(path: str) -> bytes | None:
-    """Return the content of a settings file; None if it does not exist."""
+    """Return the content of a settings file; None if it does not exist. No link on its path is followed."""
     try:
-        # do not block on a pipe without a writer
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ToolError("not_a_file", f"{one_line(path)} is not a regular file.")
-            data = file.read(MAX_BYTES + 1)
+        return loaders.read(path, limit=MAX_BYTES)
     except FileNotFoundError:
         return None
-    except OSError as error:
+    except (OSError, loaders.UnreadableFile) as error:
         raise _failed(path, error) from error
-    if len(data) > MAX_BYTES:
-        raise ToolError("file_too_large", f"{one_line(path)} has more than {MAX_BYTES:,} bytes.")
-    return data
 
 
-def _failed(path: str, error: OSError) -> ToolError:
+def _failed(path: str, error: OSError | loaders.UnreadableFile) -> ToolError:
+    if isinstance(error, loaders.UnreadableFile):
+        return ToolError(error.code, f"{one_line(path)}: {one_line(str(error))}.")
     code = "not_a_file" if isinstance(error, IsADirectoryError | NotADirectoryError) else "permission_denied"
     return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.")

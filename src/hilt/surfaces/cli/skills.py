@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from hilt import places
-from hilt.errors import ToolError
+from hilt.desk import skills
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.layout import list_row
 from hilt.surfaces.cli.person import refuse_tools
@@ -22,27 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from hilt.skills.folder_contents import WholeFolder
-    from hilt.skills.library import LibraryContents
-    from hilt.skills.skill import Skill
+    from hilt.desk.skills import LibraryContents, Skill
     from hilt.surfaces.cli.parsing import Options, Parser
-
-REMOVED_MAX = 20  # removed skills to keep
-
-_TEMPLATE = """\
----
-name: @NAME@
-description: Say what this skill does, and when to use it, with the words that people use for such a task.
----
-
-# @NAME@
-
-1. Say what to look at first.
-2. Say what to do, with the commands to run.
-3. Say how to check the result.
-
-Put long details into files below references/, and programs into scripts/, and name them here.
-"""
 
 
 def build(parser: Parser) -> None:
@@ -84,7 +62,7 @@ tool load_skill. Without a command, the skills are listed."""
 
 def _list(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        contents = runtime.skills().current()
+        contents = skills.contents(runtime)
     if arguments.json:
         return _print_json(_listed(contents))
     rows: list[str] = []
@@ -144,7 +122,7 @@ def _facts(skill: Skill) -> dict[str, Any]:
 
 def _show(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        skill = runtime.skills().load(arguments.name)
+        skill = skills.load(runtime, arguments.name)
     files = [places.utf8_path(file) for file in skill.files]
     more = {"license": skill.license, "compatibility": skill.compatibility, "allowed_tools": skill.allowed_tools}
     if arguments.json:
@@ -160,23 +138,8 @@ def _show(options: Options, arguments: Namespace) -> int:
 
 
 def _new(options: Options, arguments: Namespace) -> int:
-    from hilt.skills.skill import name_problem, normalize
-
-    name = normalize(arguments.name)
-    reason = name_problem(name)
-    if reason is not None:
-        raise ToolError(
-            "invalid_args",
-            f"Invalid skill name {one_line(arguments.name)}: {reason}.",
-            suggestion="Choose a name such as release-notes.",
-        )
     root = os.path.realpath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
-    folder = _own_folder() if arguments.personal else os.path.join(root, ".hilt", "skills")
-    path = os.path.join(folder, name)
-    if os.path.lexists(path):
-        raise ToolError("already_exists", f"{one_line(path)} already exists.", suggestion="Choose another name.")
-    with _explained(path):
-        _write_folder(path, {"SKILL.md": _TEMPLATE.replace("@NAME@", name).encode()})
+    path = skills.new(arguments.name, None if arguments.personal else root)
     lines = [os.path.join(path, "SKILL.md")]
     if not arguments.personal:
         lines.append(f"It is not loaded until you trust it: {places.command('trust', path)}")
@@ -185,9 +148,7 @@ def _new(options: Options, arguments: Namespace) -> int:
 
 
 def _check(options: Options, arguments: Namespace) -> int:
-    from hilt.skills.checking import check
-
-    problems = check(arguments.path)
+    problems = skills.problems(arguments.path)
     if arguments.json:
         _print_json({"path": places.utf8_path(arguments.path), "valid": not problems, "problems": problems})
     else:
@@ -199,134 +160,20 @@ def _check(options: Options, arguments: Namespace) -> int:
 
 
 def _install(options: Options, arguments: Namespace) -> int:
-    import shutil
-
     refuse_tools("skills install")
-    whole, name = _checked(arguments.path)
-    target = os.path.join(_own_folder(), name)
-    with _explained(target):
-        if os.path.lexists(target):
-            if not arguments.force:
-                raise ToolError(
-                    "already_exists",
-                    f"{one_line(target)} already exists.",
-                    suggestion="To replace it, add --force.",
-                )
-            removed_path = _set_aside(target)
-            try:
-                _write_folder(target, whole.files, whole.programs)
-            except BaseException:
-                shutil.move(removed_path, target)
-                raise
-            _write([f"Replaced {target}. The earlier one is in {removed_path}"])
-        else:
-            _write_folder(target, whole.files, whole.programs)
-            _write([f"Installed {target}"])
+    path, earlier = skills.install(arguments.path, replace=arguments.force)
+    _write([f"Installed {path}" if earlier is None else f"Replaced {path}. The earlier one is in {earlier}"])
     return 0
-
-
-def _checked(path: str) -> tuple[WholeFolder, str]:
-    """Return the files of a valid skill, read once, and its name."""
-    from hilt.skills.checking import check_definition
-    from hilt.skills.folder_contents import UnusableFile, open_folder, whole_folder
-    from hilt.skills.skill import DEFINITIONS, normalize
-
-    if os.path.isfile(path) and os.path.basename(path).lower() == "skill.md":
-        path = os.path.dirname(path) or "."
-    above, folder = os.path.split(os.path.abspath(path))
-    try:
-        with open_folder(os.path.join(above, folder), above) as handle:
-            whole = whole_folder(handle)
-    except UnusableFile as error:
-        raise ToolError(
-            "tool_invalid", f"{one_line(path)}: {error}", suggestion="Pass the folder of a skill, without links."
-        ) from None
-    if whole.links:
-        raise ToolError(
-            "tool_invalid",
-            f"{one_line(path)} contains the link {one_line(whole.links[0])}.",
-            suggestion="Replace links with their targets.",
-        )
-    definition = next((name for name in DEFINITIONS if name in whole.files), None)
-    problems = ["SKILL.md is missing."] if definition is None else check_definition(whole.files[definition], folder)
-    if problems:
-        raise ToolError(
-            "tool_invalid",
-            f"{one_line(path)} is not a valid skill: {' '.join(map(one_line, problems))}",
-            suggestion=f"Fix it, then check it: {places.command('skills', 'check', path)}",
-        )
-    return whole, normalize(folder)
 
 
 def _remove(options: Options, arguments: Namespace) -> int:
-    from hilt.skills.library import unknown
-    from hilt.skills.skill import normalize
-
     refuse_tools("skills remove")
-    folder = _own_folder()
-    try:
-        installed = {normalize(name): name for name in os.listdir(folder) if not name.startswith(".")}
-    except FileNotFoundError:
-        installed = {}
-    name = installed.get(normalize(arguments.name))
-    if name is None:
-        raise unknown("personal skill", arguments.name, installed)
-    path = os.path.join(folder, name)
-    with _explained(path):
-        if os.path.islink(path):
-            os.unlink(path)
-            _write([f"Removed the link {path}"])
-            return 0
-        removed_path = _set_aside(path)
-    _write([f"Removed {path}", f"To restore it: {places.command('skills', 'install', removed_path)}"])
+    path, earlier = skills.remove(arguments.name)
+    if earlier is None:
+        _write([f"Removed the link {path}"])
+    else:
+        _write([f"Removed {path}", f"To restore it: {places.command('skills', 'install', earlier)}"])
     return 0
-
-
-def _set_aside(path: str) -> str:
-    """Move an installed skill to the state directory, and return its new path; delete the oldest removed skills."""
-    import shutil
-
-    folder = os.path.join(places.state_dir(os.environ), "removed-skills")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    removed_path = os.path.join(folder, f"{time.time_ns():020}", os.path.basename(path))
-    os.mkdir(os.path.dirname(removed_path), 0o700)
-    shutil.move(path, removed_path)
-    for old in sorted(os.listdir(folder))[:-REMOVED_MAX]:
-        shutil.rmtree(os.path.join(folder, old), ignore_errors=True)
-    return removed_path
-
-
-def _write_folder(target: str, files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> None:
-    """Write a folder atomically: it appears under its name when it is complete."""
-    import tempfile
-
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".installing-", dir=os.path.dirname(target)) as fresh:
-        top = os.path.join(fresh, "skill")
-        for name, content in files.items():
-            path = os.path.join(top, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            mode = 0o755 if name in programs else 0o644
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
-                file.write(content)
-        os.rename(top, target)
-
-
-@contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Turn file errors into tool errors."""
-    try:
-        yield
-    except OSError as error:
-        raise ToolError(
-            "permission_denied",
-            f"{one_line(path)}: {os.strerror(error.errno or 0)}.",
-            suggestion="Check that you can write to the folder around it.",
-        ) from error
-
-
-def _own_folder() -> str:
-    return places.skill_dirs(os.environ)[0]
 
 
 def _print_json(data: Any) -> int:

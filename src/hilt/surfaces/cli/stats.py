@@ -9,9 +9,9 @@ import time
 from contextlib import closing
 from typing import Any
 
-from hilt.output.metrics import bars, prometheus
+from hilt.desk.usage import UsageReport, metrics
+from hilt.output.metrics import bars
 from hilt.output.terminal import inert
-from hilt.state.usage import BOUNDS_MS, UsageReport
 from hilt.surfaces import cli
 from hilt.surfaces.cli.audit import open_trail, parse_since, workspace_id
 
@@ -51,7 +51,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         raise cli.Usage("--prometheus counts all calls; filter in the Prometheus query instead")
     with closing(open_trail()) as trail:
         if arguments.prometheus:
-            sys.stdout.write(prometheus(BOUNDS_MS, trail.counters(arguments.tool)))
+            sys.stdout.write(metrics(trail, arguments.tool))
             return 0
         filters: dict[str, Any] = {"tool": arguments.tool, "session": options.get("session")}
         if arguments.since is not None:

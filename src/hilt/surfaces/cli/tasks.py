@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, get_args
+from typing import Any
 
 from hilt.call import Call, Result
-from hilt.state.board import Status
+from hilt.desk.tasks import STATUS
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.person import person
@@ -29,7 +29,7 @@ everything that blocks it is completed. Without a command, the tasks are listed.
     listing = parser.command("list", "List the tasks", _list)
     for below in (parser, listing):
         below.add_argument("--ready", action="store_true", help="Only tasks that can be started")
-        below.add_argument("--status", metavar="STATUS", choices=get_args(Status), help="Only tasks with this status")
+        below.add_argument("--status", metavar="STATUS", choices=STATUS["enum"], help="Only tasks with this status")
         below.add_argument("--owner", metavar="NAME", help="Only tasks of this owner")
     adding = parser.command("add", "Add a task", _add)
     adding.add_argument("title", metavar="TITLE", help="What is to be done")
@@ -37,7 +37,7 @@ everything that blocks it is completed. Without a command, the tasks are listed.
     updating = parser.command("update", "Change a task", _update)
     for below in (showing, updating):
         below.add_argument("id", metavar="ID", help="The id of the task")
-    updating.add_argument("--status", metavar="STATUS", choices=get_args(Status), help="The new status")
+    updating.add_argument("--status", metavar="STATUS", choices=STATUS["enum"], help="The new status")
     updating.add_argument("--title", metavar="TITLE", help="The new title")
     for below in (adding, updating):
         below.add_argument("--description", metavar="TEXT", help="Details for whoever works on it")

@@ -21,12 +21,14 @@ from hilt.custom.definition import Definition, Example
 from hilt.custom.layers import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
+from hilt.loaders import LoadedFolder, folders
 from hilt.output.terminal import inert
-from hilt.state.trust import TOOL_FOLDERS, Trust, kind_of
+from hilt.state.trust import Trust
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Terminal, one_line
 from hilt.surfaces.cli.tools_installed import changed, own_folder
 from hilt.surfaces.cli.trust import trust_file
+from hilt.surfaces.opening import open_runtime, surroundings_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ def _guarded(run: Run) -> Run:
 def _install(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.cli import tools_install
 
-    return run_for_person("tools install", lambda screen: tools_install.install(screen, arguments.source))
+    return run_for_person("tools install", lambda screen: tools_install.install(screen, arguments.source, options))
 
 
 def _remove(options: Options, arguments: Namespace) -> int:
@@ -345,7 +347,7 @@ def check_path(path: str, custom: CustomTools, root: str, call: Call) -> Checked
     if candidates.format_of(path) in ("python", "javascript"):
         return Checked((_not_trusted(path),), ok=False)
     with Workers() as workers:
-        readers = discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
+        readers = discovery.readers(workers, surroundings_of({"workspace": root}), root, places.state_dir(os.environ))
         loaded = candidates.read_tool(path, "project", readers)
     lines = [f"{problem.place}: {problem.message}" for problem in loaded.problems]
     for definition in loaded.definitions:
@@ -392,7 +394,7 @@ def _fatal_problems(definition: Definition) -> list[str]:
 
         script = os.path.join(definition.folder, definition.details["script"])
         try:
-            launching.launch(definition.details["runtime"], script, cwd=definition.folder, env=os.environ)
+            launching.launch(definition.details["runtime"], script, surroundings_of({}), cwd=definition.folder, env={})
         except ToolError as error:
             wrong.append(f"{definition.origin}: {error.message} {error.suggestion}")
     return wrong
@@ -417,23 +419,32 @@ def _failure(example: Example, result: Result) -> str | None:
 
 
 def _trust_tools(screen: Terminal, options: Options, path: str | None) -> int:
-    root = _root(options)
-    folders = [os.path.join(root, inner) for inner in TOOL_FOLDERS]
-    if path is None:
-        tools = [tool for folder in folders for tool in candidates.tool_paths(folder)]
-    elif is_tool(os.path.abspath(path)):
-        tools = [os.path.abspath(path)]
-    else:
-        tools = candidates.tool_paths(os.path.abspath(path))
+    with open_runtime(options) as runtime:
+        all_folders = folders("tool", runtime.folders, os.environ, runtime.settings["custom.dirs"])
+    needing_trust = [folder for folder in all_folders if folder.anchor is not None]
+    tools = [(folder, tool) for folder in needing_trust for tool in _tools_at(folder, path)]
+    if path is not None and not tools and is_tool(os.path.abspath(path)):
+        raise ToolError(
+            "invalid_args",
+            f"{one_line(path)} is not in a tools folder of a project, so it needs no trust.",
+            suggestion=f"The tools folders are {' and '.join(one_line(folder.path) for folder in needing_trust)}.",
+        )
     if not tools:
         screen.write("No tool needs trust.\n")
         return 0
-    if any(kind_of(tool) != "tool" for tool in tools):
-        raise ToolError(
-            "invalid_args",
-            f"{one_line(str(path))} is not in a tools folder of a project, so it needs no trust.",
-            suggestion=f"The tools folders are {' and '.join(TOOL_FOLDERS)}.",
-        )
     with closing(Trust(places.state_dir(os.environ))) as trusted:
-        answers = [trust_file(screen, trusted, file) for tool in tools for file in candidates.tool_files(tool)]
+        answers = [
+            trust_file(screen, trusted, folder.file(file))
+            for folder, tool in tools
+            for file in candidates.tool_files(tool)
+        ]
     return 0 if all(answers) else 1
+
+
+def _tools_at(folder: LoadedFolder, path: str | None) -> list[str]:
+    """Return the tools of a folder that are at a path or below it."""
+    tools = [candidate.path for candidate in candidates.candidates(folder, [])]
+    if path is None:
+        return tools
+    full = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
+    return [tool for tool in tools if places.is_below(tool, full) or places.is_below(full, tool)]

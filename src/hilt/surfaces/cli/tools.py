@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hilt.authority.visibility import ListedTool, definition, listed_tools
+from hilt.listing import ListedTool, definition
 from hilt.output.terminal import inert
 from hilt.policy.modes import PROFILES
 from hilt.schema import cost, public
@@ -72,9 +72,9 @@ def _list(options: Options, arguments: Namespace) -> int:
     if getattr(arguments, "tokens", False):
         return _tokens(options, as_json=arguments.json)
     with open_runtime(options) as runtime:
-        tools = {tool.name: tool for tool in listed_tools(runtime.authority, session=runtime.session)}
+        tools = {tool.name: tool for tool in runtime.authority.listed_tools(runtime.session)}
         if runtime.settings["dialect"] in (None, "jinn"):
-            tools |= {tool.name: tool for tool in listed_tools(runtime.authority, session=runtime.session, search=True)}
+            tools |= {tool.name: tool for tool in runtime.authority.listed_tools(runtime.session, search=True)}
         custom = runtime.custom()
     has_finders = any(tool.tool.traits.finds_tools for tool in tools.values())
     names = sorted(tools) if has_finders else list(tools)
@@ -140,11 +140,11 @@ def _tokens(options: Options, *, as_json: bool) -> int:
     """Print the cost of each tool, and of each profile with and without --lean and --search."""
     sets: list[tuple[str, bool, bool, Cost]] = []
     with open_runtime(options) as runtime:
-        full, short = (listed_tools(runtime.authority, session=runtime.session, lean=lean) for lean in (False, True))
+        full, short = (runtime.authority.listed_tools(runtime.session, lean=lean) for lean in (False, True))
     for profile in PROFILES:
         with open_runtime({**options, "profile": profile}) as runtime:
             for lean, search in ((False, False), (True, False), (False, True)):
-                tools = listed_tools(runtime.authority, session=runtime.session, lean=lean, search=search)
+                tools = runtime.authority.listed_tools(runtime.session, lean=lean, search=search)
                 sets.append((profile, lean, search, _cost(tools)))
     each = [(tool.name, _cost([tool]), _cost([lean_tool])) for tool, lean_tool in zip(full, short, strict=True)]
     sys.stdout.write(_cost_data(each, sets) if as_json else _cost_table(each, sets))

@@ -5,13 +5,15 @@ No tool code runs before the person has seen its files and agreed. Exactly the b
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from hilt import places
 from hilt.custom import candidates, discovery
@@ -19,19 +21,21 @@ from hilt.custom.candidates import is_tool
 from hilt.custom.definition import FILE_BYTES, Loaded, ToolProblem, fingerprint
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
+from hilt.loaders import paths_of
 from hilt.output.terminal import inert
-from hilt.state.trust import TOOL_FOLDERS
 from hilt.surfaces.cli import tools_installed
 from hilt.surfaces.cli.prompt import Terminal, decoded, one_line
 from hilt.surfaces.cli.tool_files import abilities
-from hilt.surfaces.opening import open_runtime
+from hilt.surfaces.opening import open_runtime, surroundings_of
+from hilt.surroundings import Surroundings
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 CLONE_SECONDS = 300.0
+TAR_BYTES = 2 * candidates.FOLDER_BYTES  # uncompressed, with its headers
 
 _REMOTE = re.compile(r"(https|http|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 # folders in which a repository or an archive may keep its tools
-_INSIDE = ("", "tools", *TOOL_FOLDERS)
+_INSIDE = ("", "tools", *paths_of("tool"))
 
 
 class Staged(NamedTuple):
@@ -42,20 +46,20 @@ class Staged(NamedTuple):
     runs: frozenset[str]  # the files that are executable
 
 
-def install(screen: Terminal, source: str) -> int:
+def install(screen: Terminal, source: str, options: Mapping[str, str]) -> int:
     """Show the tools of a source, and install those that the person accepts; return the exit status."""
     with tempfile.TemporaryDirectory(prefix="hilt-install-") as folder:
-        staged = [_staged(path) for path in _tools_of(source, folder)]
+        staged = [_staged(path) for path in _tools_of(source, folder, options)]
         answers = [_install_one(screen, tool, source) for tool in staged]
     return 0 if all(answers) else 1
 
 
-def _tools_of(source: str, folder: str) -> list[str]:
+def _tools_of(source: str, folder: str, options: Mapping[str, str]) -> list[str]:
     """Return the paths of the tools in a source, fetching or unpacking it into the folder."""
     fetched = os.path.join(folder, _name_of(source))
     if _REMOTE.match(source):
         os.mkdir(fetched)
-        _clone(source, fetched)
+        _clone(source, fetched, options)
         folder = fetched
     elif not os.path.exists(source):
         raise ToolError(
@@ -103,6 +107,8 @@ def _declares(path: str) -> bool:
 
 def _staged(path: str) -> Staged:
     """Read the files once, so that the bytes shown are the bytes written."""
+    if os.path.basename(path).startswith("."):
+        raise _reject(f"The tool has the hidden name {one_line(os.path.basename(path))!r}.")
     contents = tools_installed.contents(path)
     return Staged(os.path.basename(path), contents.files, contents.runs)
 
@@ -120,7 +126,8 @@ def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
     screen.write(f"{one_line(staged.name)}, checksum {checksum}:\n")
     for name, content in staged.files.items():
         if name:
-            screen.write(f"{one_line(name)}, {len(content):,} bytes:\n")
+            runs = ", executable" if name in staged.runs else ""
+            screen.write(f"{one_line(name)}, {len(content):,} bytes{runs}:\n")
         screen.write(page.text(decoded(content), whole=True))
     screen.write("".join(f"  {inert(one_line(fact))}\n" for fact in _abilities(staged)))
     screen.write(f"Install it as {one_line(target)}? [y/n] > ")
@@ -142,7 +149,7 @@ def _abilities(staged: Staged) -> list[str]:
         if candidates.format_of(path) in ("python", "javascript"):
             return ["a program: from the moment it is loaded, it has all your permissions"]
         with Workers() as workers:
-            readers = discovery.readers(workers, os.environ, folder, folder)
+            readers = discovery.readers(workers, Surroundings(os.environ, (folder,)), folder, folder)
             loaded: Loaded = candidates.read_tool(path, "personal", readers)
     facts = [fact for definition in loaded.definitions for fact in (definition.name, *abilities(definition))]
     return [*facts, *(f"broken: {_inside(problem, path)}" for problem in loaded.problems)]
@@ -167,15 +174,12 @@ def _write(staged: Staged, target: str) -> None:
         os.rename(top, target)
 
 
-def _clone(url: str, folder: str) -> None:
+def _clone(url: str, folder: str, options: Mapping[str, str]) -> None:
     """Fetch the newest commit of a repository without running any of its code."""
     from hilt.sandbox import process
 
-    git = shutil.which("git")
-    if git is None:
-        raise ToolError(
-            "runtime_missing", "git is not on the PATH.", suggestion="Install git, or install from an archive."
-        )
+    surroundings = surroundings_of(options)
+    git = surroundings.program("git")
     hardened = (
         *("core.hooksPath=/dev/null", "core.symlinks=false", "protocol.ext.allow=never", "core.fsmonitor=false"),
         "http.followRedirects=false",  # the person named this address and no other
@@ -184,10 +188,10 @@ def _clone(url: str, folder: str) -> None:
     argv = [git, *settings, "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, folder]
     # ignore the repository in which hilt may have been started
     git_variables = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR")
-    env = {name: value for name, value in os.environ.items() if name not in git_variables} | {
-        "GIT_TERMINAL_PROMPT": "0"
-    }
-    finished = process.run(argv, cwd=folder, env=env, limits=process.Limits(timeout=CLONE_SECONDS))
+    env = surroundings.environment({"GIT_TERMINAL_PROMPT": "0"}, without=git_variables)
+    # a small repository can unpack into one of any size
+    limits = process.Limits(timeout=CLONE_SECONDS, data=1 << 30, file_size=256 << 20)
+    finished = process.run(argv, cwd=folder, env=env, limits=limits)
     if finished.exit_code:
         output = finished.stderr.head.decode("utf-8", "replace").strip()
         raise ToolError("network_error", f"git could not fetch {one_line(url)}: {output or finished.reason}.")
@@ -233,7 +237,7 @@ def _untar(path: str, folder: str) -> None:
     import tarfile
 
     target_folder = _ArchiveFolder(folder)
-    with tarfile.open(path) as tarred:
+    with tarfile.open(fileobj=io.BytesIO(_uncompressed(path)), mode="r:") as tarred:
         for item in tarred:
             if item.isdir():
                 continue
@@ -243,6 +247,22 @@ def _untar(path: str, folder: str) -> None:
             file = tarred.extractfile(item)
             content = b"" if file is None else file.read(item.size + 1)
             target_folder.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
+
+
+def _uncompressed(path: str) -> bytes:
+    """Return the content of an archive; tarfile itself reads headers of any size into memory."""
+    import bz2
+    import gzip
+    import lzma
+
+    with open(path, "rb") as file:
+        start = file.read(2)
+    openers: dict[bytes, Callable[[str], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+    with openers.get(start, partial(open, mode="rb"))(path) as opened:
+        data: bytes = opened.read(TAR_BYTES + 1)
+    if len(data) > TAR_BYTES:
+        raise ToolError("file_too_large", f"The archive is larger than {TAR_BYTES >> 20} MiB uncompressed.")
+    return data
 
 
 class _ArchiveFolder:

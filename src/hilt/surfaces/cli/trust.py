@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 from contextlib import closing
 from typing import NamedTuple
@@ -12,7 +11,8 @@ from typing import NamedTuple
 from hilt import places
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
-from hilt.state.trust import MAX_BYTES, PROJECT_FILES, Trust, Trusted, kind_of
+from hilt.loaders import PLACES, ProjectFile, UnreadableFile, paths_of, project_file
+from hilt.state.trust import Trust, Trusted
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Terminal, decoded, one_line
@@ -34,10 +34,14 @@ _STATES = {
 class TrustedFile(NamedTuple):
     """A file that needs trust, and its state."""
 
-    path: str
-    kind: str
+    file: ProjectFile
     state: str  # a key of _STATES
     at: int | None = None  # when it was trusted
+
+    @property
+    def path(self) -> str:
+        """The absolute path."""
+        return self.file.full
 
 
 def build(parser: Parser) -> None:
@@ -64,7 +68,7 @@ Requires a person at a terminal."""
 def _run(options: Options, arguments: Namespace) -> int:
     if arguments.path is None:
         return _list(options, arguments)
-    return run_for_person("trust", lambda screen: _trust(screen, arguments.path))
+    return run_for_person("trust", lambda screen: _trust(screen, options, arguments.path))
 
 
 def _list(options: Options, arguments: Namespace) -> int:
@@ -78,7 +82,9 @@ def _revoke(options: Options, arguments: Namespace) -> int:
 
 def _forget(path: str) -> int:
     with closing(Trust(places.state_dir(os.environ))) as trusted:
-        if not trusted.revoke(path):
+        full = _full(path)
+        files = [entry.file for entry in trusted.list() if entry.file.full == full]
+        if not [file for file in files if trusted.revoke(file)]:
             raise ToolError(
                 "not_found",
                 f"{one_line(path)} is not trusted.",
@@ -88,22 +94,40 @@ def _forget(path: str) -> int:
     return 0
 
 
-def _trust(screen: Terminal, path: str) -> int:
+def _trust(screen: Terminal, options: Options, path: str) -> int:
     with closing(Trust(places.state_dir(os.environ))) as trusted:
-        answers = [trust_file(screen, trusted, file) for file in _files_at(path)]
+        files = _files_at(path, options)
+        answers = [_trust_one_of(screen, trusted, file, len(files)) for file in files]
         answers += [_trust_without(screen, trusted, file) for file in _removed(trusted, path)]
     return 0 if all(answers) else 1
 
 
-def _removed(trusted: Trust, path: str) -> list[str]:
+def _trust_one_of(screen: Terminal, trusted: Trust, file: ProjectFile, count: int) -> bool:
+    """Review a file; of several, one that cannot be read is reported, and the others are still reviewed."""
+    try:
+        return trust_file(screen, trusted, file)
+    except ToolError as error:
+        if count == 1:
+            raise
+        screen.write(f"{error.message}\nNot trusted.\n")
+        return False
+
+
+def _full(path: str) -> str:
+    """Return the absolute path of a file, with links in the path of its folder resolved."""
+    full = os.path.abspath(path)
+    return os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
+
+
+def _removed(trusted: Trust, path: str) -> list[ProjectFile]:
     """Return the trusted skill files below a path that no longer exist: removing one changes the skill."""
     inside = os.path.realpath(path) + "/"
-    files = [entry.path for entry in trusted.list() if entry.kind == "skill" and entry.path.startswith(inside)]
-    return [file for file in files if not os.path.lexists(file)]
+    files = [entry.file for entry in trusted.list() if entry.file.kind == "skill"]
+    return [file for file in files if file.full.startswith(inside) and not os.path.lexists(file.full)]
 
 
-def _trust_without(screen: Terminal, trusted: Trust, file: str) -> bool:
-    screen.write(f"{one_line(file)} was removed since it was trusted.\nTrust the skill without it? [y/n] > ")
+def _trust_without(screen: Terminal, trusted: Trust, file: ProjectFile) -> bool:
+    screen.write(f"{one_line(file.full)} was removed since it was trusted.\nTrust the skill without it? [y/n] > ")
     answer = screen.read()
     if answer.strip().casefold() not in ("y", "yes"):
         screen.write(("" if answer else "\n") + "Not trusted.\n")
@@ -113,77 +137,83 @@ def _trust_without(screen: Terminal, trusted: Trust, file: str) -> bool:
     return True
 
 
-def _files_at(path: str) -> list[str]:
+def _files_at(path: str, options: Options) -> list[ProjectFile]:
     """Return the file at a path, or the files of the project there that need trust."""
     full = os.path.abspath(path)
     if not os.path.isdir(full):
-        return [full]
-    from hilt.skills.library import reviewable
+        files = [project_file(full) or _file_of_workspace(_full(path), options)]
+    elif (inside := project_file(full)) and inside.kind in ("skill", "command", "agent"):
+        from hilt.skills.library import reviewable
 
-    files = reviewable(full) if kind_of(f"{full}/.") in ("skill", "command", "agent") else _files_of(full)
-    if not files:
+        files = [project_file(file) for file in reviewable(full)]
+    else:
+        files = [*files_of(full)]
+    if None in files or not files:
         raise ToolError(
             "not_found",
-            f"{one_line(path)} has no file that needs trust.",
-            suggestion=f"These files do: {', '.join(PROJECT_FILES)}; and those of skills and commands.",
+            f"{one_line(path)} is not a file that needs trust, and has none.",
+            suggestion=f"These files do: {', '.join(place.path for place in PLACES if place.base == 'project')}.",
         )
-    return files
+    return [file for file in files if file is not None]
 
 
-def _files_of(project: str) -> list[str]:
+def _file_of_workspace(full: str, options: Options) -> ProjectFile | None:
+    """Return a file in a folder that settings name, if it needs trust in this workspace."""
+    from hilt.surfaces.opening import open_runtime
+
+    with open_runtime(options) as runtime:
+        return runtime.file_to_trust(full)
+
+
+def files_of(project: str) -> list[ProjectFile]:
     """Return the files of a project that need trust, including the scripts that its hooks run."""
     from hilt.authority import hooks
     from hilt.skills import library
 
-    candidates = [os.path.join(project, name) for name in PROJECT_FILES]
-    files = [*filter(os.path.lexists, candidates), *hooks.project_files(project), *library.project_files(project)]
-    return list(dict.fromkeys(files))
+    root = os.path.realpath(project)
+    single = [
+        ProjectFile(place.kind, root, place.path) for place in PLACES if place.base == "project" and not place.is_folder
+    ]
+    present = [file for file in single if os.path.lexists(file.full) and not file.is_alias]
+    return list(dict.fromkeys((*present, *hooks.project_files(root), *library.project_files(root))))
 
 
-def trust_file(screen: Terminal, trusted: Trust, name: str) -> bool:
+def trust_file(screen: Terminal, trusted: Trust, file: ProjectFile) -> bool:
     """Show a file, prompt, and trust exactly the bytes that were shown; return whether it is trusted."""
     from hilt.formats.digests import sha256
 
-    # the kind depends on the name as given, the content on the path that it resolves to
-    kind, path = kind_of(name), os.path.realpath(name)
-    content, label = file_content(path), one_line(name if name == path else f"{name} -> {path}")
-    if trusted.is_trusted(kind, path, sha256(content)):
+    content, label = file_content(file), one_line(file.full)
+    if trusted.is_trusted(file, sha256(content)):
         screen.write(f"{label} is already trusted.\n")
         return True
-    before = trusted.trusted_content(path)
+    before = trusted.trusted_content(file)
     page = screen.page()
     if before is None:
-        screen.write(f"{label} ({kind}), {len(content):,} bytes:\n" + page.text(decoded(content), whole=True))
+        screen.write(f"{label} ({file.kind}), {len(content):,} bytes:\n" + page.text(decoded(content), whole=True))
     else:
-        screen.write(f"{label} ({kind}) has changed since it was trusted:\n")
+        screen.write(f"{label} ({file.kind}) has changed since it was trusted:\n")
         screen.write(page.diff(_difference(before, content), whole=True))
     screen.write("Trust this content? [y/n] > ")
     answer = screen.read()
     if answer.strip().casefold() not in ("y", "yes"):
         screen.write(("" if answer else "\n") + "Not trusted.\n")
         return False
-    trusted.trust(kind, path, content)
+    trusted.trust(file, content)
     screen.write("Trusted until it changes.\n")
     return True
 
 
-def file_content(path: str) -> bytes:
+def file_content(file: ProjectFile) -> bytes:
     """Return the content of a file that a person reviews."""
     try:
-        # do not block on a pipe without a writer
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ToolError("not_a_file", f"{one_line(path)} is not a regular file.")
-            content = file.read(MAX_BYTES + 1)
+        return file.read()
+    except UnreadableFile as error:
+        raise ToolError(error.code, f"{one_line(file.full)}: {one_line(str(error))}.") from error
     except OSError as error:
         code = "file_not_found" if isinstance(error, FileNotFoundError) else "permission_denied"
         raise ToolError(
-            code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.", suggestion="Pass the path of a file."
+            code, f"{one_line(file.full)}: {os.strerror(error.errno or 0)}.", suggestion="Pass the path of a file."
         ) from error
-    if len(content) > MAX_BYTES:
-        raise ToolError("file_too_large", f"{one_line(path)} has more than {MAX_BYTES:,} bytes.")
-    return content
 
 
 def _difference(before: bytes, after: bytes) -> str:
@@ -202,7 +232,7 @@ def _print(folder: str, *, as_json: bool) -> int:
         return 0
     for file in files:
         state = _STATES[file.state].format(since=local_time(file.at or 0))
-        sys.stdout.write(f"{one_line(file.path)}  {file.kind}, {state}\n")
+        sys.stdout.write(f"{one_line(file.path)}  {file.file.kind}, {state}\n")
     if not files:
         sys.stdout.write("No file is trusted, and no file of this project needs trust.\n")
     return 0
@@ -211,39 +241,31 @@ def _print(folder: str, *, as_json: bool) -> int:
 def trust_data(file: TrustedFile) -> dict[str, str | None]:
     """Return a file that needs trust, for programs."""
     since = None if file.at is None else rfc3339(file.at)
-    return {"path": file.path, "kind": file.kind, "state": file.state, "since": since}
+    return {"path": file.path, "kind": file.file.kind, "state": file.state, "since": since}
 
 
 def known_files(trusted: Trust, folder: str) -> list[TrustedFile]:
     """Return the trusted files, and the untrusted ones that apply to a folder."""
-    files = [TrustedFile(entry.path, entry.kind, _state(entry), entry.at) for entry in trusted.list()]
-    return [*files, *_untrusted_files(trusted, folder)]
+    entries = trusted.list()
+    files = [TrustedFile(entry.file, _state(entry), entry.at) for entry in entries]
+    known = {entry.file for entry in entries}
+    untrusted = [file for file in (*files_of(folder), *_rules_above(folder)) if file not in known]
+    return [*files, *(TrustedFile(file, "untrusted") for file in untrusted if os.path.isfile(file.full))]
 
 
-def _untrusted_files(trusted: Trust, folder: str) -> list[TrustedFile]:
-    """Return the untrusted files that apply to a folder."""
-    seen = {entry.path for entry in trusted.list()}
-    untrusted = []
-    for path in [*_files_of(folder), *_rules_above(folder)]:
-        if os.path.isfile(path) and os.path.realpath(path) not in seen:
-            untrusted.append(TrustedFile(os.path.abspath(path), kind_of(path), "untrusted"))
-            seen.add(os.path.realpath(path))
-    return untrusted
-
-
-def _rules_above(folder: str) -> list[str]:
+def _rules_above(folder: str) -> list[ProjectFile]:
     """Return the rule files in the parent folders of a project, which also apply to it."""
-    from hilt.authority.rulebook import RULES, upward
+    from hilt.authority.rulebook import upward
 
     root, home = os.path.realpath(folder), os.path.realpath(os.path.expanduser("~"))
     parents = [parent for parent in upward(root, home) if parent != root]
-    return [os.path.join(parent, name, RULES) for parent in parents for name in (".hilt", ".jcli")]
+    return [ProjectFile("rules", parent, path) for parent in parents for path in paths_of("rules")]
 
 
 def _state(entry: Trusted) -> str:
     from hilt.formats.digests import sha256
 
     try:
-        return "trusted" if sha256(file_content(entry.path)) == entry.hash else "changed"
+        return "trusted" if sha256(file_content(entry.file)) == entry.hash else "changed"
     except ToolError:
         return "gone"

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from hilt import places
+from hilt.desk import storage
+from hilt.desk.storage import StateFolder
 from hilt.errors import ToolError
+from hilt.formats.numbers import file_size
 from hilt.installer import remove_command
 from hilt.output.terminal import inert
-from hilt.state import inventory
 from hilt.surfaces import resident
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import own_entries, scopes_of
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.cli.settings_file import SettingsChange
-from hilt.surfaces.cli.state import readable, replaced_states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +26,6 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
     from hilt.surfaces.cli.prompt import Terminal
-
-
-class StateFolder(NamedTuple):
-    """A state directory: the current one, or one that `hilt state restore` has replaced."""
-
-    path: str
-    names: list[str]
-    others: list[str]  # names there that do not belong to hilt
-    bytes: int
-
-    def __str__(self) -> str:
-        return f"{inert(self.path)}, {readable(self.bytes)}"
 
 
 class Traces(NamedTuple):
@@ -71,8 +58,8 @@ def _run(options: Options, arguments: Namespace) -> int:
     traces = _find_traces(workspace)
     if not arguments.purge or arguments.dry_run:
         sys.stdout.write("".join(change.as_text() for change in traces.changes))
-        sys.stdout.write(f"state: {traces.state}\n")
-        sys.stdout.write("".join(f"state before a restore: {replaced}\n" for replaced in traces.replaced))
+        sys.stdout.write(f"state: {_described(traces.state)}\n")
+        sys.stdout.write("".join(f"state before a restore: {_described(replaced)}\n" for replaced in traces.replaced))
         if not arguments.purge:
             sys.stdout.write(f"To remove these entries and the state: {places.command('uninstall', '--purge')}\n")
     elif arguments.yes:
@@ -97,16 +84,7 @@ def _find_traces(workspace: str) -> Traces:
                 changes.update((change.real, change) for change in own_entries(host, scope, workspace))
             except ToolError as error:
                 by_hand.append(f"{error.message} {error.suggestion}")
-    state = places.state_dir(os.environ)
-    replaced = [*map(_state_folder, replaced_states(state))]
-    return Traces([*changes.values()], by_hand, _state_folder(os.path.realpath(state)), replaced)
-
-
-def _state_folder(path: str) -> StateFolder:
-    names = inventory.names_of(path)
-    others = names.pop(inventory.OTHER.name, [])
-    size = sum(size.bytes for size in inventory.measure(path) if size.part is not inventory.OTHER)
-    return StateFolder(path, [name for part in names.values() for name in part], others, size)
+    return Traces([*changes.values()], by_hand, storage.state_folder(), storage.replaced_folders())
 
 
 def _ask(screen: Terminal, traces: Traces) -> int:
@@ -114,7 +92,7 @@ def _ask(screen: Terminal, traces: Traces) -> int:
         change.confirm(screen, 0o600)
     for state in (traces.state, *traces.replaced):
         what = "Undo data, records and approvals are lost" if state is traces.state else "A restore replaced it"
-        if state.others or (state.names and screen.agrees(f"{state}. {what}. Delete it?")):
+        if state.others or (state.names and screen.agrees(f"{_described(state)}. {what}. Delete it?")):
             _delete(state, screen.write)
     return 0
 
@@ -128,27 +106,18 @@ def _delete(state: StateFolder, say: Callable[[str], object]) -> None:
         )
         return
     resident.stop()
-    inventory.require_unused(state.path)
-    shutil.rmtree(state.path, onerror=_retry)
+    storage.delete(state)
     say(f"Deleted {inert(state.path)}.\n")
 
 
-def _retry(remove: Callable[[str], object], path: str, error: object) -> None:
-    """Remove a path after making it writable: commands can make files in their private folders read-only."""
-    with suppress(FileNotFoundError):
-        for folder in (os.path.dirname(path), path):
-            if os.path.isdir(folder) and not os.path.islink(folder):
-                os.chmod(folder, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
+def _described(folder: StateFolder) -> str:
+    return f"{inert(folder.path)}, {file_size(folder.bytes)}"
 
 
 def _remaining(traces: Traces) -> list[str]:
     """Return what remains for the user to remove."""
     lines = [*map(inert, traces.by_hand)]
-    worktrees = f"{traces.state.path.rstrip('/')}-worktrees"
+    worktrees = places.worktrees_dir(traces.state.path)
     if os.path.isdir(worktrees):
         lines.append(f"Worktrees of agents, with changes that were not applied: {inert(worktrees)}")
     config = places.config_dir(os.environ)

@@ -10,8 +10,8 @@ import time
 from contextlib import ExitStack
 
 from hilt.errors import ToolError
+from hilt.output.incidents import log_incident
 from hilt.output.terminal import inert
-from hilt.running.recorder import log_incident
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
 

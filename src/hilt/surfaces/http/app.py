@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing, suppress
@@ -17,11 +16,11 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hilt import wire
 from hilt.call import Call
+from hilt.call_threads import CallThreads
 from hilt.catalog import built_in_names
 from hilt.declaration import TIMEOUT_SECONDS
 from hilt.errors import ToolError
-from hilt.running.incidents import log
-from hilt.running.threads import CallThreads
+from hilt.output.incidents import log_incident
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.http import calling, consents, records, tools, work
@@ -215,10 +214,8 @@ class HttpApp:
             await self._send_problem(scope, receive, send, self._internal_error(error))
 
     def _internal_error(self, error: BaseException) -> HttpProblem:
-        incident = os.urandom(4).hex()
-        with suppress(Exception):  # the log may not be writable; the client still gets a response
-            log(self._workspaces.first.runtime.state, incident, error)
-        return HttpProblem(500, f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
+        incident = log_incident(self._workspaces.first.runtime.state, error)
+        return from_error(incident, 500, incident=incident.details["incident"])
 
     async def _http(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         refusal = self._access.refusal(headers)

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from hilt import wire
+from hilt.active_call import ActiveCall
 from hilt.call import Call, Json, Result
+from hilt.call_threads import CallThreads
 from hilt.errors import ToolError
-from hilt.running.active_call import ActiveCall
-from hilt.running.threads import CallThreads
 from hilt.schema import BOOLEAN, STRING, Schema, array, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import from_error

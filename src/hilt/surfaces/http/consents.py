@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import closing
 from typing import Any
@@ -15,7 +14,7 @@ from hilt.formats.times import duration_seconds, rfc3339
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.state.approvals import Approval
 from hilt.state.questions import ANSWER_CHARACTERS, QuestionSet
-from hilt.state.trust import Trust, kind_of
+from hilt.state.trust import Trust
 from hilt.surfaces.cli.grants import grant_data
 from hilt.surfaces.cli.prompt import decoded
 from hilt.surfaces.cli.trust import TrustedFile, file_content, known_files, trust_data
@@ -41,6 +40,7 @@ APPROVAL = record(
         "risk": STRING,
         "part": STRING,
         "risk_reason": STRING,
+        "files": array(record({"path": STRING, "action": STRING, "runs": STRING, "missing": STRING})),
         "diff": STRING,
         "rules": array(STRING),
         "workspace": STRING,
@@ -141,6 +141,7 @@ def _approval(approval: Approval) -> dict[str, Any]:
         "id": approval.id,
         "arguments": dict(asked.arguments),
         "rules": list(asked.rules),
+        "files": [file._asdict() for file in asked.files],
         "session": approval.session,
         "agent": approval.session if approval.session.startswith(AGENT) else None,
         "state": approval.state,
@@ -269,9 +270,9 @@ def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
 def _files(served: ServedWorkspace) -> list[TrustedFile]:
     with closing(Trust(served.runtime.state)) as trusted:
         known = known_files(trusted, served.runtime.root)
-    paths = {file.path for file in known}
-    tool_files = [os.path.realpath(path) for tool in served.runtime.custom().untrusted for path in tool.files]
-    return [*known, *(TrustedFile(path, kind_of(path), "untrusted") for path in tool_files if path not in paths)]
+    files = {file.file for file in known}
+    tool_files = [file for tool in served.runtime.custom().untrusted for file in tool.files if file not in files]
+    return [*known, *(TrustedFile(file, "untrusted") for file in tool_files)]
 
 
 def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:
@@ -287,12 +288,12 @@ def _find_file(served: ServedWorkspace, path: str) -> TrustedFile:
 
 def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
     file = _find_file(served, request.query["path"])
-    content = file_content(file.path)
+    content = file_content(file.file)
     with closing(Trust(served.runtime.state)) as trusted:
-        before = trusted.trusted_content(file.path)
+        before = trusted.trusted_content(file.file)
     return {
         "path": file.path,
-        "kind": file.kind,
+        "kind": file.file.kind,
         "text": decoded(content),
         "sha256": sha256(content).hex(),
         "before": None if before is None else decoded(before),
@@ -301,21 +302,21 @@ def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
     file = _find_file(served, request.body["path"])
-    content = file_content(file.path)
+    content = file_content(file.file)
     if sha256(content).hex() != request.body["sha256"]:
         advice = "Review the file again."
         raise HttpProblem(
             409, f"{file.path} has changed since it was shown.", error_code="stale_file", suggestion=advice
         )
     with closing(Trust(served.runtime.state)) as trusted:
-        trusted.trust(file.kind, file.path, content)
+        trusted.trust(file.file, content)
     return {"id": file.path, **trust_data(_find_file(served, file.path))}
 
 
 def _distrust(served: ServedWorkspace, request: ApiRequest) -> Json:
     file = _find_file(served, request.query["path"])
     with closing(Trust(served.runtime.state)) as trusted:
-        trusted.revoke(file.path)
+        trusted.revoke(file.file)
     return {"id": file.path, **trust_data(file._replace(state="untrusted", at=None))}
 
 

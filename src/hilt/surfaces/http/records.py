@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any
 
 from hilt.call import Call, Json, Result
 from hilt.config import KEYS, digest
+from hilt.desk import changes, usage
+from hilt.desk.encoding import plain
 from hilt.formats.times import duration_seconds, rfc3339
-from hilt.output.metrics import prometheus
-from hilt.output.views import encodable
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
-from hilt.state.history import RecordedChange
 from hilt.state.hosts import connected_hosts
-from hilt.state.spending import Spending
-from hilt.state.usage import BOUNDS_MS, UsageReport
 from hilt.surfaces.cli.audit import audit_data
 from hilt.surfaces.cli.config import without_secrets
 from hilt.surfaces.cli.mcp_servers import summary
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from hilt.servers.tools import Servers, State
 
 _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
-_PLOT_POINTS = 60
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 
@@ -161,56 +156,32 @@ _SETTINGS = record(
 
 
 def _changes(served: ServedWorkspace, request: ApiRequest) -> Json:
-    return page("changes", [_change(change) for change in served.runtime.history().changes()], request, by="time")
-
-
-def _change(change: RecordedChange) -> dict[str, Any]:
-    files = [
-        {
-            "path": file.path,
-            "action": "created" if file.before is None else "deleted" if file.after is None else "modified",
-            "size": file.size,
-        }
-        for file in change.snapshots
-    ]
-    files += [
-        {
-            "path": encodable(step.path),
-            "action": "created" if not step.before.inode else "modified" if step.after.inode else "deleted",
-            "size": step.size,
-        }
-        for step in change.steps
-    ]
-    facts = {"id": change.id, "session": change.session, "operation": change.operation}
-    return {**facts, "time": rfc3339(change.at), "files": files}
+    return page("changes", list(map(plain, changes.newest(served.runtime))), request, by="time")
 
 
 def _preview(served: ServedWorkspace, request: ApiRequest) -> Json:
     id = _change_id(served, request)
-    result = _undo(served, {"action": "preview", "id": id})
+    result = _undo(served, changes.undo("preview", id))
     return {"id": id, "diff": result.text, "visualization": result.view}
 
 
 def _restore(served: ServedWorkspace, request: ApiRequest) -> Json:
-    result = _undo(served, {"action": "restore", "id": _change_id(served, request)})
+    result = _undo(served, changes.undo("restore", _change_id(served, request)))
     return {"id": result.meta.get("undo"), "files": result.meta.get("files", []), "result": result.text}
 
 
 def _change_id(served: ServedWorkspace, request: ApiRequest) -> str:
     """Return the id in the path, which must be the complete id of a change."""
     id = request.path["id"]
-    if id and not id.strip("0123456789abcdef"):
-        change = served.runtime.history().find(id)
-        if change.id == id:
-            return id
+    if changes.exists(served.runtime, id):
+        return id
     raise HttpProblem(404, f"There is no change {id[:40]!r}.", suggestion="Use an id from /v1/changes.")
 
 
-def _undo(served: ServedWorkspace, args: dict[str, Json]) -> Result:
+def _undo(served: ServedWorkspace, call: Call) -> Result:
     """Call undo for the person, who has seen the preview and approves the call with this request."""
     results: SimpleQueue[Result] = SimpleQueue()
-    call = Call("undo", args, session=SESSION, dialect="jinn")
-    served.runtime.submit(call, results.put, attendant=HttpAttendant(approver=BY))
+    served.runtime.submit(call._replace(session=SESSION), results.put, attendant=HttpAttendant(approver=BY))
     result = results.get()
     if result.error is not None:
         raise result.error
@@ -252,44 +223,14 @@ def _verify(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
-    now = time.time()
-    workspace = {} if "workspace" not in request.query else {"workspace": digest(request.query["workspace"])}
-    since = now - _RANGES[request.query["range"]]
-    usage = served.runtime.trail.usage(since=since, parts=_PLOT_POINTS, **workspace)
-    with closing(Spending(served.runtime.state)) as spending:
-        models = spending.since(since)
-    return {
-        "start": usage.start,
-        "end": usage.end,
-        "calls": sum(use.calls for use in usage.tools),
-        "failed": sum(use.failed for use in usage.tools),
-        "approvals_waiting": len(served.runtime.authority.approvals().pending()),
-        "input_tokens": sum(model.input_tokens for model in models),
-        "output_tokens": sum(model.output_tokens for model in models),
-        "cost": sum(model.cost for model in models),
-        "series": _series(usage),
-        "tools": [{**use._asdict(), "plot": list(use.plot)} for use in usage.tools],
-        "errors": usage.errors,
-        "models": [model._asdict() for model in models],
-    }
-
-
-def _series(usage: UsageReport) -> list[dict[str, Any]]:
-    """Return the calls in each of the equal parts of a period."""
-    seconds = (usage.end - usage.start) / len(usage.failures)
-    rows = []
-    for number, failed in enumerate(usage.failures):
-        calls = sum(use.plot[number] for use in usage.tools)
-        start = rfc3339(int((usage.start + number * seconds) * 1_000_000_000))
-        rows.append(
-            {"time": start, "calls": calls, "failed": failed, "calls_per_minute": round(calls / seconds * 60, 3)}
-        )
-    return rows
+    seconds = _RANGES[request.query["range"]]
+    stats: Json = plain(usage.summary(served.runtime, seconds, request.query.get("workspace")))
+    return stats
 
 
 def metrics(served: ServedWorkspace) -> bytes:
     """Return counters and histograms of all calls in the Prometheus text format."""
-    return prometheus(BOUNDS_MS, served.runtime.trail.counters()).encode()
+    return usage.metrics(served.runtime.trail).encode()
 
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import jsonschema_rs
 
 from hilt.call import Json
-from hilt.schema import Schema, array
+from hilt.schema import Schema, array, errors_of
 from hilt.surfaces.http.problems import HttpProblem
 
 TYPE_CHECKING = False
@@ -202,7 +202,7 @@ def read_fields(route: Route, value: Json) -> tuple[Mapping[str, Any], str | Non
 def _check(schema: Schema, value: Json, what: str) -> None:
     violations = [
         f"{'.'.join(map(str, error.instance_path)) or what}: {error.message[:300]}"
-        for error, _ in zip(_validator(json.dumps(schema)).iter_errors(value), range(_VIOLATIONS_MAX), strict=False)
+        for error in errors_of(_validator(json.dumps(schema)), value)[:_VIOLATIONS_MAX]
     ]
     if violations:
         raise HttpProblem(422, f"{what} is invalid. {'; '.join(violations)}")

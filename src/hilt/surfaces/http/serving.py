@@ -8,7 +8,7 @@ import os
 import ssl
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from websockets.http11 import Response
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from hilt.running.incidents import log
+from hilt.output.incidents import log_incident
 from hilt.state.events import ServingMark
 from hilt.surfaces import resident
 from hilt.surfaces.http.app import HttpApp, Parts, TokenPair
@@ -115,8 +115,7 @@ def _log_bug(state: str, loop: asyncio.AbstractEventLoop, context: dict[str, Any
     """Log an exception in the event loop; standard error may be a pipe that nobody reads."""
     error = context.get("exception")
     if isinstance(error, Exception) and not isinstance(error, OSError):
-        with suppress(OSError):
-            log(state, os.urandom(4).hex(), error)
+        log_incident(state, error)
 
 
 def _open(options: dict[str, str], folders: Sequence[str]) -> Workspaces:

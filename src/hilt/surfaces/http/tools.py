@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hilt.authority.visibility import ListedTool, listed_tools
 from hilt.call import Json
+from hilt.listing import ListedTool
 from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, page
@@ -32,7 +32,7 @@ _LIST = record({"tools": array(_TOOL), "errors": array(_ERROR), "next": _STRING_
 def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
     runtime = served.runtime
     custom = runtime.custom().definitions
-    tools = listed_tools(runtime.authority, session=runtime.session)
+    tools = runtime.authority.listed_tools(runtime.session)
     return [_row(tool, custom[tool.name].source if tool.name in custom else tool.tool.source) for tool in tools]
 
 

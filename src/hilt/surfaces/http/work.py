@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextlib import contextmanager
 from typing import Any
 
-from hilt.agents.reading import as_messages
-from hilt.agents.starting import transcripts_of
-from hilt.agents.transcripts import read
-from hilt.call import Call, Json
+from hilt.call import Json
+from hilt.desk import agents, sessions, tasks
+from hilt.desk.agents import Agent
+from hilt.desk.encoding import plain
 from hilt.errors import ToolError
-from hilt.formats.invisible import SOMETHING_VISIBLE, visible
-from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, record
-from hilt.state.board import (
-    BLOCKERS_MAX,
-    DESCRIPTION_CHARACTERS,
-    LARGEST_ID,
-    OWNER_CHARACTERS,
-    TITLE_CHARACTERS,
-    Task,
-    TaskChange,
-)
-from hilt.state.roster import MESSAGE_BYTES, AgentRecord
-from hilt.surfaces.cli.agents import SENDER, agent_data
-from hilt.surfaces.cli.sessions import session_data
 from hilt.surfaces.http.problems import HttpProblem, from_error
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
 from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
 
 _AGENTS_MAX = 10_000
 _OFFSET_MAX = 2**53
-_MESSAGES_MAX = 2_000  # the newest of a transcript
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 _INTEGER_OR_NULL: Schema = {"type": ["integer", "null"]}
@@ -63,13 +46,12 @@ _INPUT: Schema = {
     "additionalProperties": False,
 }
 
-_STATUS: Schema = {"type": "string", "enum": ["pending", "in_progress", "completed"]}
 TASK = record(
     {
         "id": INTEGER,
         "title": STRING,
         "description": STRING,
-        "status": _STATUS,
+        "status": tasks.STATUS,
         "owner": STRING,
         "ready": BOOLEAN,
         "blockedBy": array(INTEGER),
@@ -77,26 +59,15 @@ TASK = record(
         "updated": STRING,
     }
 )
-_TASK_FIELDS: dict[str, Schema] = {
-    "title": {"type": "string", "minLength": 1, "maxLength": TITLE_CHARACTERS, "pattern": SOMETHING_VISIBLE},
-    "description": {"type": "string", "maxLength": DESCRIPTION_CHARACTERS},
-    "status": _STATUS,
-    "owner": {"type": "string", "maxLength": OWNER_CHARACTERS},
-    "blockedBy": {
-        "type": "array",
-        "items": {"type": "integer", "minimum": 1, "maximum": LARGEST_ID},
-        "maxItems": BLOCKERS_MAX,
-    },
-}
 _NEW_TASK: Schema = {
     "type": "object",
-    "properties": _TASK_FIELDS,
+    "properties": tasks.FIELDS,
     "required": ["title"],
     "additionalProperties": False,
 }
 _TASK_CHANGE: Schema = {
     "type": "object",
-    "properties": _TASK_FIELDS,
+    "properties": tasks.FIELDS,
     "minProperties": 1,
     "additionalProperties": False,
 }
@@ -125,7 +96,7 @@ AGENT = record(
 )
 _MESSAGE: Schema = {
     "type": "object",
-    "properties": {"text": {"type": "string", "minLength": 1, "maxLength": MESSAGE_BYTES // 4}},
+    "properties": {"text": {"type": "string", "minLength": 1, "maxLength": agents.MESSAGE_CHARACTERS}},
     "required": ["text"],
     "additionalProperties": False,
 }
@@ -171,42 +142,23 @@ def _job_input(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _tasks(served: ServedWorkspace, request: ApiRequest) -> Json:
-    board_page = served.runtime.board().page(status=request.query.get("status"), first=1, limit=LARGEST_ID)
-    return page("tasks", [_task(task) for task in reversed(board_page.tasks)], request)
-
-
-def _task(task: Task) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "title": task.title,
-        "description": task.description,
-        "status": task.status,
-        "owner": task.owner,
-        "ready": task.is_ready,
-        "blockedBy": list(task.blockers),
-        "created": rfc3339(task.created),
-        "updated": rfc3339(task.updated),
-    }
-
-
-def _change(request: ApiRequest) -> TaskChange:
-    fields = request.body
-    texts = {name: " ".join(visible(fields[name]).split()) for name in ("title", "owner") if name in fields}
-    if "description" in fields:
-        texts["description"] = visible(fields["description"]).strip()
-    blockers = tuple(map(int, fields["blockedBy"])) if "blockedBy" in fields else None
-    return TaskChange(**texts, status=fields.get("status"), blockers=blockers)
+    return page("tasks", list(map(plain, tasks.newest(served.runtime, request.query.get("status")))), request)
 
 
 def _add_task(served: ServedWorkspace, request: ApiRequest) -> Json:
     with _missing_blockers():
-        return _task(served.runtime.board().create(_change(request), SESSION, commit=_no_commit))
+        added: Json = plain(tasks.add(served.runtime, request.body, SESSION))
+    return added
 
 
 def _edit_task(served: ServedWorkspace, request: ApiRequest) -> Json:
-    id = _task_id(request)
+    text = request.path["id"]
+    id = tasks.parse_id(text)
+    if id is None:
+        raise HttpProblem(404, f"There is no task {text[:40]!r}.", suggestion="Use an id from /v1/tasks.")
     with _missing_blockers(id):
-        return _task(served.runtime.board().update(id, _change(request), SESSION, commit=_no_commit).task)
+        changed: Json = plain(tasks.change(served.runtime, id, request.body, SESSION))
+    return changed
 
 
 @contextmanager
@@ -220,122 +172,61 @@ def _missing_blockers(id: int | None = None) -> Iterator[None]:
         raise
 
 
-def _task_id(request: ApiRequest) -> int:
-    text = request.path["id"]
-    if text.isascii() and text.isdecimal() and 0 < len(text) < 20 and 0 < int(text) <= LARGEST_ID:
-        return int(text)
-    raise HttpProblem(404, f"There is no task {text[:40]!r}.", suggestion="Use an id from /v1/tasks.")
-
-
-def _no_commit() -> None:
-    return None
-
-
 # --- agents ---------------------------------------------------------------------------------------------------------
 
 
 def _agents(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = [_agent_data(served, agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
+    rows = list(map(plain, agents.newest(served.runtime, _AGENTS_MAX)))
     agents_page = page("agents", rows, request, by="created")
-    return {**agents_page, "agents": [{**row, "cost": _cost(served, row["id"])} for row in agents_page["agents"]]}
-
-
-def _agent_data(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
-    return {**agent_data(agent), "model": agent.profile.model or served.runtime.settings["model.name"]}
+    costs = {row["id"]: sessions.cost(served.runtime, row["id"]) for row in agents_page["agents"]}
+    return {**agents_page, "agents": [{**row, "cost": costs[row["id"]]} for row in agents_page["agents"]]}
 
 
 def _agent(served: ServedWorkspace, request: ApiRequest) -> Json:
-    agent = _find_agent(served, request.path["id"])
-    return {
-        **_agent_row(served, agent),
-        "prompt": agent.prompt,
-        "answer": agent.answer,
-        "messages": _messages(served, agent.id),
-    }
+    agent = _find_agent(served, request)
+    prompt, answer = agents.prompt_and_answer(served.runtime, agent.id)
+    messages = sessions.messages(served.runtime, agent.id)
+    return {**_agent_row(served, agent), "prompt": prompt, "answer": answer, "messages": messages}
 
 
-def _find_agent(served: ServedWorkspace, id: str) -> AgentRecord:
-    agent = served.runtime.roster().get(id)
+def _find_agent(served: ServedWorkspace, request: ApiRequest) -> Agent:
+    id = request.path["id"]
+    agent = agents.find(served.runtime, id)
     if agent is None:
         raise HttpProblem(404, f"There is no agent {id[:100]!r}.", suggestion="Use an id from /v1/agents.")
     return agent
 
 
-def _agent_row(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
-    return {**_agent_data(served, agent), "cost": _cost(served, agent.id)}
-
-
-def _cost(served: ServedWorkspace, session: str) -> float | None:
-    """Return the cost of the model's answers in a session, in dollars; None if it is unknown."""
-    path = transcripts_of(served.runtime).path(session)
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return _cost_of(path, status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(1000)
-def _cost_of(path: str, size: int, mtime_ns: int) -> float | None:
-    """Return the sum of the costs in a transcript; the size and modification time are part of the cache key."""
-    with suppress(OSError):
-        costs = [record["cost"] for record in read(path) if "cost" in record]
-        return sum(costs) if costs else None
-    return None
-
-
-def _messages(served: ServedWorkspace, session: str) -> list[dict[str, Any]]:
-    path = transcripts_of(served.runtime).path(session)
-    try:
-        messages = as_messages(read(path))
-    except FileNotFoundError:
-        return []
-    return messages[-_MESSAGES_MAX:]
+def _agent_row(served: ServedWorkspace, agent: Agent) -> dict[str, Any]:
+    return {**plain(agent), "cost": sessions.cost(served.runtime, agent.id)}
 
 
 def _send(served: ServedWorkspace, request: ApiRequest) -> Json:
-    agent = _find_agent(served, request.path["id"])
-    args = {"agentId": SENDER, "targetAgentId": agent.id, "message": request.body["text"]}
-    result = served.request(Call("agent_send", args, session=SESSION, dialect="jinn"))
+    agent = _find_agent(served, request)
+    result = served.request(agents.message(agent.id, request.body["text"])._replace(session=SESSION))
     if result.error is not None:
         raise result.error
-    return _agent_row(served, _find_agent(served, agent.id))
+    return _agent_row(served, _find_agent(served, request))
 
 
 def _cancel(served: ServedWorkspace, request: ApiRequest) -> Json:
-    agent = _find_agent(served, request.path["id"])
-    served.runtime.agents().cancel(agent.id)
-    return _agent_row(served, _find_agent(served, agent.id))
+    agents.cancel(served.runtime, _find_agent(served, request).id)
+    return _agent_row(served, _find_agent(served, request))
 
 
 # --- sessions -------------------------------------------------------------------------------------------------------
 
 
-def _session_rows(served: ServedWorkspace) -> list[dict[str, Any]]:
-    """Return the sessions with a recent call or a transcript, the most recently used first."""
-    runtime = served.runtime
-    rows: dict[str, dict[str, Any]] = {}
-    for id, started, used in runtime.trail.sessions(runtime.id):
-        times = {"started": rfc3339(started * 1_000_000_000), "changed": rfc3339(used * 1_000_000_000)}
-        rows[id] = {"id": id, **times, "model": None, "title": None, "transcript": False}
-    for file in transcripts_of(runtime).list():
-        data = session_data(file)
-        fields = {name: data[name] for name in ("id", "started", "changed", "model", "title")}
-        rows[file.id] = {**fields, "transcript": True}
-    return sorted(rows.values(), key=lambda row: (row["changed"], row["id"]), reverse=True)
-
-
 def _sessions(served: ServedWorkspace, request: ApiRequest) -> Json:
-    return page("sessions", _session_rows(served), request, by="changed")
+    return page("sessions", list(map(plain, sessions.sessions(served.runtime))), request, by="changed")
 
 
 def _session(served: ServedWorkspace, request: ApiRequest) -> Json:
-    for row in _session_rows(served):
-        if row["id"] == request.path["id"]:
-            return {**row, "messages": _messages(served, row["id"])}
-    raise HttpProblem(
-        404, f"There is no session {request.path['id'][:100]!r}.", suggestion="Use an id from /v1/sessions."
-    )
+    id = request.path["id"]
+    for session in sessions.sessions(served.runtime):
+        if session.id == id:
+            return {**plain(session), "messages": sessions.messages(served.runtime, id)}
+    raise HttpProblem(404, f"There is no session {id[:100]!r}.", suggestion="Use an id from /v1/sessions.")
 
 
 _AFTER: dict[str, Schema] = {
@@ -376,7 +267,7 @@ ROUTES = (
         "List the tasks",
         _tasks,
         listing("tasks", TASK),
-        {"status": _STATUS, **PAGING, **WORKSPACE},
+        {"status": tasks.STATUS, **PAGING, **WORKSPACE},
     ),
     Route("POST", "/v1/tasks", "Add a task", _add_task, TASK, WORKSPACE, _NEW_TASK, status=201, errors=(404, 409)),
     Route("PATCH", "/v1/tasks/{id}", "Change a task", _edit_task, TASK, WORKSPACE, _TASK_CHANGE, errors=(404, 409)),

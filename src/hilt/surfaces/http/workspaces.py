@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hilt.call import Call, Json, Result
+from hilt.desk import jobs
 from hilt.errors import ToolError
-from hilt.processes import job_desk
 from hilt.runtime import Runtime
 from hilt.state.questions import Questions
 from hilt.surfaces import resident
@@ -46,7 +46,7 @@ class ServedWorkspace:
         """Answer a request about the jobs of this process and of the resident process."""
         request = {"action": action, **fields}
         try:
-            ours = job_desk.answer(self.runtime.jobs(), request)
+            ours = jobs.answer(self.runtime.jobs(), request)
         except ToolError as error:
             if error.code != "not_found" or not self.uses_resident:
                 raise

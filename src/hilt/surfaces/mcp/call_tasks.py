@@ -14,9 +14,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from hilt.active_call import ActiveCall
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
 from hilt.surfaces.mcp.open_forms import OpenForms

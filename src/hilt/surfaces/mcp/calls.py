@@ -22,11 +22,11 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from hilt.active_call import ActiveCall
 from hilt.call import Call, Result
 from hilt.catalog import built_in_names
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
-from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.state.approvals import POLL_SECONDS
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses

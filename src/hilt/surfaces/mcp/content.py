@@ -6,9 +6,9 @@ import json
 from functools import cache
 from typing import Any
 
-from hilt.authority.visibility import ListedTool
 from hilt.call import Call, Result
 from hilt.errors import ToolError
+from hilt.listing import ListedTool
 from hilt.pipeline import Prepared
 from hilt.places import command
 from hilt.schema import Schema, structured, structured_schema, validate

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hilt.active_call import ActiveCall
 from hilt.call import Result
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
-from hilt.running.active_call import ActiveCall
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
 
 

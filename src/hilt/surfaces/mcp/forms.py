@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hilt.errors import ToolError
+from hilt.places import command
 from hilt.state.approvals import UserAnswer
 from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 FORM = "elicitation/create"
 OTHER = "Other answer"  # the choice that opens a second form
 _WIDTH = 100
-_LINES = 30  # of a command or diff
+_LINES = 30  # of a command or diff; fewer if the message becomes too long
 
 
 def approval_form(asked: ApprovalRequest) -> dict[str, Any]:
@@ -25,8 +26,9 @@ def approval_form(asked: ApprovalRequest) -> dict[str, Any]:
     It has a single choice: some terminals cannot submit a form that ends with an empty text field. The default denies,
     because a host may accept a form without showing it.
     """
+    description, was_cut = _description(asked)
     meanings = {"once": "only this call"}
-    if asked.rules:
+    if asked.rules and not was_cut:
         meanings["always"] = f"this and later calls ({', '.join(asked.rules)})"
     if asked.preview:
         meanings["preview"] = "preview first"
@@ -38,7 +40,7 @@ def approval_form(asked: ApprovalRequest) -> dict[str, Any]:
         "enum": list(meanings),
         "default": "deny",
     }
-    return _form(_description(asked), {"decision": decision})
+    return _form(description, {"decision": decision})
 
 
 def read_approval(
@@ -52,7 +54,7 @@ def read_approval(
     if response.get("action") != "accept" or decision is None:
         reason = "the form was closed." if response.get("action") == "cancel" else ""
         return None if automatic else UserAnswer("deny", reason, by)
-    if decision == "once" or (decision == "always" and asked.rules) or (decision == "preview" and asked.preview):
+    if decision in approval_form(asked)["params"]["requestedSchema"]["properties"]["decision"]["enum"]:
         return UserAnswer(decision, by=by)
     return UserAnswer("deny", by=by)
 
@@ -61,7 +63,7 @@ def question_form(questions: Sequence[Any]) -> dict[str, Any]:
     """Return the request that asks questions: a choice per question, or yes/no per option if several may be chosen."""
     fields: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):
-        title, labels = question.header or question.question, [option.label for option in question.options]
+        title, labels = question.header or question.question, _labels(question)
         if question.multi_select:
             for index, option in enumerate(question.options, 1):
                 meaning = f"{question.question} {option.label}" + (f": {option.description}" * bool(option.description))
@@ -84,7 +86,7 @@ def read_choices(questions: Sequence[Any], response: Mapping[str, Any]) -> tuple
     answers: dict[str, Any] = {}
     free: list[int] = []
     for number, question in enumerate(questions, 1):
-        labels = [option.label for option in question.options]
+        labels = _labels(question)
         if question.multi_select:
             chosen = [label for index, label in enumerate(labels, 1) if content.get(f"choice_{number}_{index}") is True]
             answers[question.question] = chosen
@@ -138,20 +140,39 @@ def _other(labels: Sequence[str]) -> str:
     return other
 
 
+def _labels(question: Any) -> list[str]:
+    from hilt.surfaces.cli.prompt import plain
+
+    return [plain(option.label) for option in question.options]
+
+
 def _yes_or_no(title: str, description: str) -> dict[str, Any]:
     return {"type": "boolean", "title": title, "description": description, "default": False}
 
 
-def _form(message: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _form(message: str, fields: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    from hilt.surfaces.cli.prompt import plain
+
+    for field in fields.values():
+        field |= {name: plain(field[name]) for name in ("title", "description")}
     schema = {"type": "object", "properties": fields, "required": list(fields)}
-    return {"method": FORM, "params": {"mode": "form", "message": message, "requestedSchema": schema}}
+    return {"method": FORM, "params": {"mode": "form", "message": plain(message), "requestedSchema": schema}}
 
 
-def _description(asked: ApprovalRequest) -> str:
-    """Return the call as shown in a terminal: control characters are visible, and truncation is marked."""
+def _description(asked: ApprovalRequest) -> tuple[str, bool]:
+    """Return the call as shown in a terminal, and whether something was left out, which it says."""
     from hilt.surfaces.cli.prompt import Page
 
-    text = Page(width=_WIDTH, color=False, lines=_LINES).draw(asked, whole=False).strip("-\n")
-    if len(text) <= MESSAGE_CHARACTERS:
-        return text
-    return f"{text[:MESSAGE_CHARACTERS]}\n[{len(text) - MESSAGE_CHARACTERS} more characters are not shown]"
+    lines = _LINES
+    while True:
+        page = Page(width=_WIDTH, color=False, lines=lines)
+        text = page.draw(asked, whole=False).strip("-\n")
+        if len(text) <= MESSAGE_CHARACTERS or lines < 4:
+            break
+        lines //= 2
+    missing = len(text) - MESSAGE_CHARACTERS
+    if missing > 0:
+        text = f"{text[:MESSAGE_CHARACTERS]}\n[{missing} more characters are not shown]"
+    if page.was_cut or missing > 0:
+        text += f"\nTo see all of it before you answer: {command('approve')}"
+    return text, page.was_cut or missing > 0

@@ -21,11 +21,11 @@ from itertools import islice
 from typing import Any
 
 from hilt import wire
+from hilt.active_call import ActiveCall
 from hilt.call import Call, Result
+from hilt.call_threads import CallThreads
 from hilt.catalog import built_in_names, dialect
 from hilt.errors import ToolError
-from hilt.running.active_call import ActiveCall
-from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
 from hilt.surfaces.mcp.clients import Client

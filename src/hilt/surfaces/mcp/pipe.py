@@ -32,6 +32,7 @@ OWN = frozenset({"search", "lean", "connection", "again"})
 FAREWELL = b"\0"  # the last byte from a server that has answered all requests it started; never part of a line
 
 _CHUNK_BYTES = 1 << 16
+_SETTINGS_BYTES = 1 << 20
 _BUFFER_BYTES = 1 << 20  # in one direction; beyond this, reading pauses
 _UNPARSED_BYTES = 1 << 16  # of traffic before it is parsed
 TOOLS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
@@ -96,8 +97,9 @@ def _may_start(options: Mapping[str, str]) -> bool:
         return False  # the working directory is gone
     for path in (os.path.join(places.config_dir(os.environ), "config.toml"), os.path.join(folder, ".hilt/config.toml")):
         try:
-            with open(path, "rb") as file:
-                if b"resident" in file.read():
+            # a project's may be a pipe, or a link to a device
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if b"resident" in file.read(_SETTINGS_BYTES):
                     break
         except OSError:
             continue

@@ -27,8 +27,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from hilt import __version__
+from hilt.call_threads import CallThreads
 from hilt.errors import ToolError
-from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.state.hosts import HostMark
 from hilt.surfaces.event_loop import offload

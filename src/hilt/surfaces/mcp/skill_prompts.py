@@ -10,12 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 from hilt.call import Call
+from hilt.desk import skills
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.skills.library import LibraryContents
+    from hilt.desk.skills import LibraryContents
 
 PREFIX = "command:"  # of a command with the same name as a skill
 
@@ -57,11 +58,9 @@ class SkillPrompts:
 
     def _contents(self) -> LibraryContents:
         try:
-            return self._runtime.skills().current()
+            return skills.contents(self._runtime)
         except ToolError:
-            from hilt.skills.library import NOTHING
-
-            return NOTHING  # without them, the other resources are still listed
+            return skills.NOTHING  # without them, the other resources are still listed
 
     def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Return a skill or command with its arguments filled in."""

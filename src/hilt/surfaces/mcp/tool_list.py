@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hilt.authority.visibility import listed_tools
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.content import tool_entry
 
@@ -20,6 +19,5 @@ def tool_list(runtime: Runtime, choice: Choice, session: str, *, client_asks: bo
     """Return the entries of tools/list for a session; `client_asks` means that the client can ask its user."""
     authority, (search, lean) = runtime.authority, choice
     return [
-        tool_entry(tool)
-        for tool in listed_tools(authority, session=session, search=search, lean=lean, client_asks=client_asks)
+        tool_entry(tool) for tool in authority.listed_tools(session, search=search, lean=lean, client_asks=client_asks)
     ]

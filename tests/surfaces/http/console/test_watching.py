@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from hilt.state.events import EventStore, NewEvent
 from tests.surfaces.http.conftest import asking
@@ -219,6 +219,58 @@ def test_a_change_is_restored_after_a_preview_and_the_restore_too(watching, serv
     assert folder.read("b.txt") == "two\n"
 
 
+def test_enter_restores_nothing_before_the_preview_is_drawn(watching, server):
+    folder = server.command.folder
+    folder.write("early.txt", "one\n")
+    server.call("edit_file", path="early.txt", old_text="one", new_text="two")
+    page = watching.go("Changes")
+    page.get_by_role("link").filter(has_text="early.txt").click()
+    previews: list[Route] = []
+
+    def hold(route: Route) -> None:
+        previews.append(route)
+
+    page.route("**/v1/changes/*", hold)
+
+    page.get_by_role("button", name="Restore").click()
+    dialog = page.get_by_role("dialog")
+    shows(dialog.get_by_text("Loading"))
+    page.keyboard.press("Enter")
+    shows(dialog)  # the close button has not the focus
+    expect(dialog.get_by_role("button", name="Restore")).to_be_disabled()
+    expect(dialog.get_by_role("button", name="Close")).not_to_be_focused()
+    previews[0].continue_()
+    page.unroute_all()
+
+    shows(dialog.get_by_role("cell", name="added: one"))
+    expect(dialog.get_by_role("button", name="Restore")).to_be_focused()
+    assert folder.read("early.txt") == "two\n"
+    page.keyboard.press("Enter")
+    shows(page.get_by_text("Restored early.txt."))
+    assert folder.read("early.txt") == "one\n"
+
+
+def test_a_file_that_was_edited_since_the_preview_is_not_restored_unseen(watching, server):
+    folder = server.command.folder
+    folder.write("edited.txt", "one\n")
+    server.call("edit_file", path="edited.txt", old_text="one", new_text="two")
+    page = watching.go("Changes")
+    page.get_by_role("link").filter(has_text="edited.txt").click()
+    dialog = page.get_by_role("dialog")
+    page.get_by_role("button", name="Restore").click()
+    shows(dialog.get_by_role("cell", name="added: one"))
+
+    folder.write("edited.txt", "two\nmine\n")
+    dialog.get_by_role("button", name="Restore").click()
+
+    shows(dialog.get_by_text("The files have changed since this was shown."))
+    shows(dialog.get_by_role("cell", name="removed: mine"))
+    assert folder.read("edited.txt") == "two\nmine\n"
+    dialog.get_by_role("button", name="Restore").click()
+    shows(page.get_by_text("Restored edited.txt."))
+    assert folder.read("edited.txt") == "one\n"
+
+
 def test_responses_aborted_by_leaving_a_page_are_not_cached(watching):
     page = watching.page
     # the headers of a response arrive, but its body not before the page is left
@@ -252,3 +304,14 @@ def test_csv_of_a_table_runs_no_formula_in_a_spreadsheet(watching, server):
     shows(page.get_by_role("button", name="Copied"))
 
     assert page.evaluate("navigator.clipboard.readText()") == '"A","N"\r\n"\'=cmd|""/c calc""!A1","-5"'
+
+
+def test_a_list_ignores_a_scroll_event_that_arrives_after_its_page_was_left(tab, server):
+    server.call("list_dir", path=".")
+    shows(tab.page.locator(".call-head").first)
+    scrolled = tab.page.locator(".virtual").first.element_handle()
+    tab.go("Tasks")
+
+    scrolled.evaluate("element => element.dispatchEvent(new Event('scroll'))")
+
+    assert tab.problems() == []

@@ -1,0 +1,55 @@
+"""The width and height of an image, from its header alone."""
+
+from __future__ import annotations
+
+from struct import error, unpack_from
+
+_SEGMENTS = 1000  # of a JPEG, before its frame header
+
+
+def dimensions(data: bytes) -> tuple[int, int] | None:
+    """Return the width and height of a PNG, JPEG, GIF, WebP or BMP; None for others and broken ones."""
+    try:
+        return _dimensions(data)
+    except error:
+        return None  # the header is incomplete
+
+
+def _dimensions(data: bytes) -> tuple[int, int] | None:
+    width = height = 0
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        width, height = unpack_from(">II", data, 16)
+    elif data.startswith((b"GIF87a", b"GIF89a")):
+        width, height = unpack_from("<HH", data, 6)
+    elif data.startswith(b"BM"):
+        is_old = unpack_from("<I", data, 14)[0] == 12
+        width, height = map(abs, unpack_from("<HH" if is_old else "<ii", data, 18))
+    elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        width, height = _webp(data)
+    elif data.startswith(b"\xff\xd8"):
+        width, height = _jpeg(data)
+    return (width, height) if width and height else None
+
+
+def _webp(data: bytes) -> tuple[int, int]:
+    if data[12:16] == b"VP8 ":
+        width, height = unpack_from("<HH", data, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    if data[12:16] == b"VP8L":
+        bits = unpack_from("<I", data, 21)[0]
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return unpack_from("<I", data, 24)[0] % (1 << 24) + 1, unpack_from("<I", data, 26)[0] // 256 + 1
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    """Return what the frame header says, the first segment that is not metadata or a table."""
+    position = 2
+    for _ in range(_SEGMENTS):
+        mark, kind, length = unpack_from(">BBH", data, position)
+        if mark != 0xFF:
+            break
+        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            height, width = unpack_from(">HH", data, position + 5)
+            return width, height
+        position += 1 if kind == 0xFF else 2 + length  # a mark may be padded
+    return 0, 0

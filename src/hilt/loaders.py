@@ -1,0 +1,272 @@
+"""What hilt loads, from which files and folders, and the one way to open those that need trust.
+
+A project's file is opened component by component from the root of its project, and no link on the way is followed:
+trust in the files of one project must not extend to another that links to them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+from hilt.places import RealPaths, config_dir, is_below
+
+MAX_BYTES = 1024 * 1024  # of a file that a person reviews
+
+_HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+Source = Literal["project", "personal", "directory", "built-in"]  # directory: named in settings
+
+
+class LoaderPlace(NamedTuple):
+    """A file or folder that hilt loads; every file in a folder belongs to what is loaded from it."""
+
+    kind: str
+    base: str  # "project", "config" for the folder of personal settings, or "home"
+    path: str  # below the base
+    is_folder: bool = False
+
+
+def _places(kind: str, base: str, *paths: str) -> tuple[LoaderPlace, ...]:
+    return tuple(LoaderPlace(kind, base, path.rstrip("/"), path.endswith("/")) for path in paths)
+
+
+# in order of precedence
+PLACES = (
+    *_places("tool", "project", ".hilt/tools/", ".nanocoder/tools/"),
+    *_places("tool", "config", "tools/"),
+    *_places("tool", "home", ".config/nanocoder/tools/", ".jean2/tools/"),
+    *_places("skill", "project", ".hilt/skills/", ".claude/skills/", ".agents/skills/", ".jcli/skills/"),
+    *_places("skill", "config", "skills/"),
+    *_places("skill", "home", ".claude/skills/", ".agents/skills/", ".jcli/skills/"),
+    *_places("command", "project", ".hilt/commands/", ".claude/commands/"),
+    *_places("command", "config", "commands/"),
+    *_places("command", "home", ".claude/commands/"),
+    *_places("agent", "project", ".hilt/agents/", ".claude/agents/", ".nanocoder/agents/"),
+    *_places("agent", "config", "agents/"),
+    *_places("agent", "home", ".claude/agents/", ".config/nanocoder/agents/"),
+    *_places("config", "project", ".hilt/config.toml", "agents.config.json"),
+    *_places("config", "config", "config.toml"),
+    *_places("rules", "project", ".hilt/permissions.yaml", ".jcli/permissions.yaml"),
+    *_places("rules", "config", "permissions.yaml"),
+    *_places("hooks", "project", ".hilt/hooks.yaml", ".hilt/hooks/"),
+    *_places("hooks", "config", "hooks.yaml", "hooks/"),
+    *_places("servers", "project", ".mcp.json"),
+    *_places("instructions", "project", "AGENTS.md", "CLAUDE.md", "AGENT.md", ".hilt/AGENTS.md"),
+    *_places("variables", "config", ".env"),
+    *_places("variables", "home", ".jean2/.env"),
+)
+
+
+def paths_of(kind: str, base: str = "project") -> tuple[str, ...]:
+    """Return the paths of the places of a kind below a base."""
+    return tuple(place.path for place in PLACES if (place.kind, place.base) == (kind, base))
+
+
+# names that tools can read but not write, in any folder; instructions may be edited, and then need trust again
+PROTECTED = tuple(
+    dict.fromkeys(
+        place.path.partition("/")[0]
+        for place in PLACES
+        if place.base == "project" and ("/" in place.path or place.kind != "instructions")
+    )
+)
+
+
+class ProjectFile(NamedTuple):
+    """A file that needs trust: its kind, the project it belongs to, and its path in there."""
+
+    kind: str
+    root: str  # real
+    path: str
+
+    @property
+    def full(self) -> str:
+        """The absolute path."""
+        return os.path.join(self.root, self.path)
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether it only links to another file of its kind, such as CLAUDE.md to AGENTS.md, which is loaded itself."""
+        return os.path.islink(self.full) and os.readlink(self.full) in paths_of(self.kind)
+
+    def read(self) -> bytes:
+        """Return the content; raise if it cannot be read, or only through a link."""
+        return read(self.full)
+
+
+class LoadedFolder(NamedTuple):
+    """A folder that something is loaded from. With an anchor, its files are trusted as those of that project."""
+
+    kind: str
+    path: str
+    source: Source
+    anchor: str | None = None  # real
+
+    def file(self, path: str) -> ProjectFile:
+        """Return a file in this folder, which needs trust."""
+        root = self.anchor or "/"
+        return ProjectFile(self.kind, root, os.path.relpath(path, root))
+
+
+class WritablePlaces(NamedTuple):
+    """Where tools can write: the workspace folders, except a configuration directory in them, which is read-only."""
+
+    roots: tuple[str, ...]  # real
+    config: str
+
+    def root_of(self, path: str) -> str | None:
+        """Return the root in which tools may be able to write a path."""
+        roots = (root for root in self.roots if is_below(path, root))
+        if is_below(path, self.config):
+            roots = (root for root in roots if is_below(root, self.config))
+        return max(roots, key=len, default=None)
+
+
+NOWHERE = WritablePlaces((), "")
+
+
+def writable_places(roots: Sequence[str], environ: Mapping[str, str]) -> WritablePlaces:
+    """Return where tools can write, given the workspace folders."""
+    return WritablePlaces(tuple(map(os.path.realpath, roots)), os.path.realpath(config_dir(environ)))
+
+
+def _bases(root: str, environ: Mapping[str, str]) -> dict[str, str]:
+    home = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
+    return {"project": root, "config": config_dir(environ), "home": home}
+
+
+def guarded(roots: Sequence[str], environ: Mapping[str, str], named: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the user's own places inside the workspace folders as patterns of paths that tools must not write.
+
+    `named` are the folders of tools that settings name. What a link leads to counts, too.
+    """
+    resolve = RealPaths()
+    bases = _bases(roots[0], environ)
+    own = [os.path.join(bases[place.base], place.path) for place in PLACES if place.base != "project"]
+    own += [os.path.abspath(os.path.join(roots[0], path)) for path in named]
+    territory = writable_places(roots, environ)
+    patterns: dict[str, None] = {}
+    for path in (*own, *map(resolve, own)):
+        root = territory.root_of(path)
+        if root is not None and path != root:
+            patterns["/" + os.path.relpath(path, root)] = None
+    return tuple(patterns)
+
+
+def folders(
+    kind: str, roots: Sequence[str], environ: Mapping[str, str], named: Sequence[str] = ()
+) -> list[LoadedFolder]:
+    """Return the folders to load a kind from, in order of precedence: `named` ones, the project's, the user's.
+
+    `roots` are the workspace folders, the project's first. Where tools can write, files need trust, whoever's they are.
+    """
+    project = os.path.realpath(roots[0])
+    bases = _bases(project, environ)
+    territory = writable_places(roots, environ)
+    candidates = [LoadedFolder(kind, os.path.abspath(os.path.join(project, path)), "directory") for path in named]
+    for place in PLACES:
+        if place.kind == kind and place.is_folder:
+            path = os.path.join(bases[place.base], place.path)
+            if place.base == "project":
+                candidates.append(LoadedFolder(kind, path, "project", project))
+            elif territory.root_of(path) is None:
+                candidates.append(LoadedFolder(kind, path, "personal"))
+            else:
+                anchor = os.path.realpath(bases[place.base])
+                candidates.append(LoadedFolder(kind, os.path.join(anchor, place.path), "personal", anchor))
+    # a folder listed twice keeps its highest precedence, so a project's folder never counts as the user's own;
+    # a link in the project, which is rejected later, does not replace its target
+    found: dict[str, LoadedFolder] = {}
+    for folder in candidates:
+        if folder.anchor is None:
+            real = folder.path if territory.root_of(folder.path) else os.path.realpath(folder.path)
+            if root := territory.root_of(real):
+                folder = folder._replace(path=real, anchor=root)
+        found.setdefault(folder.path if folder.anchor else os.path.realpath(folder.path), folder)
+    return list(found.values())
+
+
+class UnreadableFile(ValueError):
+    """Why a file cannot be used, as a phrase, and the code of the error."""
+
+    def __init__(self, reason: str, code: str = "not_a_file") -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+def project_file(path: str) -> ProjectFile | None:
+    """Return the file or folder at a path as hilt would load it from the project around it; None if it would not."""
+    full = os.path.abspath(path)
+    # what is below a folder belongs to it; ".hilt/AGENTS.md" before "AGENTS.md"
+    for place in sorted(PLACES, key=lambda place: (place.is_folder, len(place.path)), reverse=True):
+        if place.base == "config":
+            continue
+        end = "/" if place.is_folder else ""
+        root, found, inner = f"{full}{end}".partition(f"/{place.path}{end}")
+        if found and (place.is_folder or not inner):
+            return ProjectFile(place.kind, os.path.realpath(root or "/"), os.path.join(place.path, inner).rstrip("/"))
+    return None
+
+
+@contextmanager
+def open_folder(path: str, *, follow: bool = False) -> Iterator[int]:
+    """Yield a descriptor of a folder; unless `follow` is set, no link on its path is followed."""
+    handle = os.open(path, _FOLDER & ~os.O_NOFOLLOW) if follow else _walk(path, _FOLDER)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def read(path: str, *, follow: bool = False, limit: int = MAX_BYTES) -> bytes:
+    """Return the bytes of a regular file; unless `follow` is set, no link on its path is followed."""
+    handle = os.open(path, _FILE) if follow else _walk(path, _FILE | os.O_NOFOLLOW)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise UnreadableFile("it is not a regular file")
+        pieces: list[bytes] = []
+        remaining = limit + 1
+        while remaining > 0 and (piece := os.read(handle, remaining)):
+            pieces.append(piece)
+            remaining -= len(piece)
+    finally:
+        os.close(handle)
+    if remaining <= 0:
+        raise UnreadableFile(f"it has more than {limit:,} bytes", "file_too_large")
+    return b"".join(pieces)
+
+
+def _walk(path: str, flags: int) -> int:
+    """Open an absolute path without following links, and return its descriptor."""
+    names = [name for name in path.split("/") if name]
+    handle = os.open("/", _HANDLE)
+    for count, name in enumerate(names, 1):
+        folder = handle
+        try:
+            handle = os.open(name, flags if count == len(names) else _HANDLE, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and _is_link(folder, name):
+                raise UnreadableFile(
+                    f"/{'/'.join(names[:count])} is a symbolic link, which hilt does not follow to a project's files; "
+                    "replace it with a copy",
+                    "denied",
+                ) from None
+            raise
+        finally:
+            os.close(folder)
+    return handle
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,67 @@
+"""The budget of the content blocks of one result: images, audio and files, whichever tool returned them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hilt.formats.pictures import dimensions
+
+BLOCKS = 100
+CHARACTERS = 8 << 20  # of base64
+PIXELS = 64_000_000  # of all images
+_NAMED = 5  # blocks left out that the note describes
+
+
+def within_budget(blocks: tuple[dict[str, Any], ...], text_limit: int) -> tuple[tuple[dict[str, Any], ...], str]:
+    """Return the blocks that fit in the budget, and a note on the rest; `text_limit` applies to their text."""
+    fitting: list[dict[str, Any]] = []
+    left_out: list[str] = []
+    text = data = pixels = 0
+    for block in blocks:
+        encoded = block.get("data") or _resource(block).get("blob")
+        encoded = encoded if isinstance(encoded, str) else ""
+        length = _length(block) - len(encoded)
+        is_short = text + length <= text_limit and data + len(encoded) <= CHARACTERS and len(fitting) < BLOCKS
+        width, height = _dimensions(encoded) if is_short else (0, 0)
+        if is_short and pixels + width * height <= PIXELS:
+            fitting.append(block)
+            text, data, pixels = text + length, data + len(encoded), pixels + width * height
+        else:
+            size = f"{width} x {height} pixels" if width else f"{length + len(encoded)} characters"
+            left_out.append(f"{str(block['type'])[:20]} of {size}")
+    if not left_out:
+        return blocks, ""
+    listed = ", ".join(left_out[:_NAMED]) + ", ..." * (len(left_out) > _NAMED)
+    return tuple(fitting), (
+        f"[Left out {len(left_out)} of {len(blocks)} content blocks: {listed}. A result has at most {BLOCKS} blocks, "
+        f"{text_limit} characters of text, {CHARACTERS} of data, and {PIXELS} pixels.]"
+    )
+
+
+def _resource(block: dict[str, Any]) -> dict[str, Any]:
+    resource = block.get("resource")
+    return resource if isinstance(resource, dict) else {}
+
+
+def _length(block: dict[str, Any]) -> int:
+    """Return the number of characters in a block, at any depth."""
+    total = 0
+    pending: list[Any] = [block]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            pending += value
+        else:
+            total += len(str(value))
+    return total
+
+
+def _dimensions(encoded: str) -> tuple[int, int]:
+    from base64 import b64decode
+
+    try:
+        return dimensions(b64decode(encoded)) or (0, 0)
+    except ValueError:
+        return 0, 0  # not base64
