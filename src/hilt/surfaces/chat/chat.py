@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from hilt.desk import runs, sessions, usage
+from hilt.desk import conversations, sessions, usage
 from hilt.errors import ToolError
 from hilt.formats.numbers import dollars, thousands
 from hilt.places import command
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
     from hilt.call import Result
-    from hilt.desk.runs import Conversation, ModelChoice
+    from hilt.desk.conversations import Conversation, ModelChoice
     from hilt.desk.sessions import StoredTranscript
     from hilt.desk.skills import Skill
     from hilt.desk.usage import ModelSpending
@@ -78,8 +78,8 @@ class Chat:
         )
         self._people = People(self._line, self._ink)
         self._scene = Scene(self._line.print, self._ink, self._line.redraw)
-        self.runtime = self._open_runtime(options.session or runs.new_id())
-        self.model = runs.model_name(self.runtime, options.program)
+        self.runtime = self._open_runtime(options.session or conversations.new_id())
+        self.model = conversations.model_name(self.runtime, options.program)
 
     async def run(self) -> None:
         """Read lines and process them until the person leaves."""
@@ -203,7 +203,7 @@ class Chat:
         """Open the conversation of the runtime's session."""
         runtime = self.runtime
         self._conversation = await _offload(
-            lambda: runs.converse(
+            lambda: conversations.converse(
                 runtime,
                 self._scene.show,
                 title=title,
@@ -276,7 +276,7 @@ class Chat:
 
     async def set_model(self, name: str, base_url: str | None) -> None:
         """Switch to another model."""
-        self._choice = await runs.change_model(self.runtime, self._conversation, name, base_url)
+        self._choice = await conversations.change_model(self.runtime, self._conversation, name, base_url)
         self.model = self._choice.name
 
     async def compact(self, focus: str) -> None:
@@ -393,4 +393,4 @@ async def _offload(work: Callable[[], T]) -> T:
 def _load_libraries() -> None:
     """Import what the first message needs, while the person types it."""
     with suppress(ImportError):
-        runs.load_libraries()
+        conversations.load_libraries()

@@ -56,15 +56,17 @@ def _run(options: Options, arguments: Namespace) -> int:
 def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> int:
     import asyncio
 
-    from hilt.desk import runs
+    from hilt.desk import conversations
 
     session = options.get("session")
     with open_runtime(options, settings=settings) as runtime:
-        runs.model_name(runtime, arguments.agent_command)  # raises without a model, before anything slow is imported
+        conversations.model_name(
+            runtime, arguments.agent_command
+        )  # raises without a model, before anything slow is imported
         if arguments.continued is not None:
-            session = runs.earlier(runtime, arguments.continued, may_be_prompt=False).session
+            session = conversations.earlier(runtime, arguments.continued, may_be_prompt=False).session
         history_path = os.path.join(runtime.state, "chat", f"{runtime.id}.history")
-        redactor = runs.redactor(runtime)
+        redactor = conversations.redactor(runtime)
 
     def opened(session: str, **people: Any) -> Runtime:
         return open_runtime({**options, "session": session}, settings=settings, **people)

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
-from hilt.desk import runs
-from hilt.desk.runs import MAX_TURNS, RunLimits, TypedPrompt, new_id
+from hilt.desk import conversations
+from hilt.desk.conversations import MAX_TURNS, RunLimits, TypedPrompt, new_id
 from hilt.errors import ToolError
 from hilt.output import run_events as events
 from hilt.surfaces.cli import Usage
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from hilt.desk.runs import Conversation
+    from hilt.desk.conversations import Conversation
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _BRIEF_CHARACTERS = 100
@@ -128,26 +128,26 @@ def _in_session(
         session = options.get("session") or new_id()
     else:
         with open_runtime(options) as runtime:
-            continued = runs.earlier(runtime, arguments.continued, may_be_prompt=arguments.prompt is None)
+            continued = conversations.earlier(runtime, arguments.continued, may_be_prompt=arguments.prompt is None)
         session = continued.session
         prompt = prompt._replace(typed=continued.prompt or prompt.typed)
         agent = agent or continued.agent
     people = person()
     gc.disable()  # imports create no garbage worth collecting
     options = {**options, "session": session}
-    role = runs.RunRole()
+    role = conversations.RunRole()
     if agent:
         with open_runtime(options) as runtime:
-            role = runs.role(runtime, agent, own_model=arguments.model is None)
+            role = conversations.role(runtime, agent, own_model=arguments.model is None)
     with open_runtime({**options, **role.options}, settings={**role.settings, **settings}, **people) as runtime:
         if arguments.show_prompt:
-            sent = runs.preview(runtime, prompt, role, asks_person="asker" in people)
+            sent = conversations.preview(runtime, prompt, role, asks_person="asker" in people)
             text = json.dumps(sent._asdict(), ensure_ascii=False) if arguments.json else sent.as_text()
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
             return events.DONE
         turns = min(arguments.max_turns, role.turns or arguments.max_turns)
-        conversation = runs.converse(
+        conversation = conversations.converse(
             runtime,
             emit,
             title=prompt.title,
@@ -176,7 +176,7 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
     options = {**options, "session": options.get("session") or new_id()}
     with open_runtime(options, settings=model_settings(arguments), **people) as runtime:
         try:
-            run = runs.DurableRun(
+            run = conversations.DurableRun(
                 runtime,
                 prompt,
                 emit,
@@ -184,7 +184,7 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
                 limits=RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds),
                 asks_person="asker" in people,
             )
-        except runs.ImagesRefused:
+        except conversations.ImagesRefused:
             raise Usage("--durable cannot send images: let the agent read them with read_file") from None
         is_handed_over = threading.Event()
         signal.signal(signal.SIGINT, lambda *_: run.cancel())
@@ -212,7 +212,7 @@ async def _send(conversation: Conversation, prompt: TypedPrompt) -> events.RunEn
         if signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, interrupt)
     try:
-        return await runs.send(conversation, prompt)
+        return await conversations.send(conversation, prompt)
     finally:
         await conversation.close()
 

@@ -1,4 +1,4 @@
-"""The runs of a model on a task: start one, continue one, run one that another process can take over, show its prompt.
+"""The conversations of a model on a task: start one, continue one, run one durably, show what it sends.
 
 Importing this module is cheap, and works without the extra `agents`.
 """
