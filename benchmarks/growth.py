@@ -16,7 +16,7 @@ from benchmarks.figure import Figure
 from benchmarks.place import Place, fresh_place, small_name
 from benchmarks.program import Pipe, request, session
 from benchmarks.startup import one_shot
-from hilt.commands.risk import classify
+from hilt.shell.risk import classify
 from hilt.state.trail import Trail, TrailEntry
 from hilt.wire import read_requests
 

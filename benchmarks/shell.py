@@ -12,8 +12,8 @@ from benchmarks.clock import best, milliseconds
 from benchmarks.figure import Figure
 from benchmarks.place import fresh_place
 from benchmarks.program import Program, request, session
-from hilt.commands.risk import classify
 from hilt.sandbox.process import run
+from hilt.shell.risk import classify
 
 ROUNDS = 40
 COMMANDS, ENDS = 500, 50

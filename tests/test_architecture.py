@@ -26,7 +26,7 @@ FOUNDATION = {
 LAYERS: tuple[set[str], ...] = (
     {"formats"},
     FOUNDATION,
-    {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp", "desktop"},
+    {"text", "shell", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp", "desktop"},
     {"config", "catalog", "listing", "telemetry"},
     {"files", "processes", "skills"},
     {"context"},
@@ -41,7 +41,7 @@ LAYERS: tuple[set[str], ...] = (
 )
 SAME_LAYER: dict[str, set[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
-    "policy": {"commands"},
+    "policy": {"shell"},
     "web": {"sandbox"},  # pages are converted in a limited child
     "processes": {"files"},
     "listing": {"catalog"},

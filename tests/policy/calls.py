@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hilt.commands.risk import classify
 from hilt.policy.rule_forms import Names
 from hilt.policy.subject import Subject, Touched
+from hilt.shell.risk import classify
 
 ROOT = "/project/project"
 HOME = "/homes/ann"

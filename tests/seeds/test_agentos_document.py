@@ -118,6 +118,6 @@ def test_every_call_of_the_page_works(tmp_path, surface):
 
 
 def test_every_program_of_the_page_is_allowed():
-    from hilt.commands.allowlist import refuse_argv
+    from hilt.shell.allowlist import refuse_argv
 
     assert [name for name in PROGRAMS if refuse_argv([name]) is not None] == []

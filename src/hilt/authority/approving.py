@@ -26,7 +26,7 @@ from hilt.policy.decision import OWN, Vote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Risk
+    from hilt.shell.risk import Risk
 
 # voters whose questions no grant can settle
 _NEVER_GRANTED = (OWN, "rules", "hooks", "paths")

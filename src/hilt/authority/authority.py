@@ -29,7 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.consent import Asker, Consent
     from hilt.authority.session_hooks import SessionHooks
-    from hilt.commands.risk import Risk
     from hilt.listing import ListedTool
     from hilt.policy.barriers import Bars
     from hilt.policy.hook_protocol import Hook
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from hilt.policy.modes import Mode
     from hilt.policy.rules import RuleSet
     from hilt.policy.subject import Base, Subject
+    from hilt.shell.risk import Risk
     from hilt.state.approvals import Approvals
     from hilt.state.roster import AgentRecord
     from hilt.state.session_values import SessionValues

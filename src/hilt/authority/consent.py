@@ -21,7 +21,7 @@ from hilt.pipeline import Prepared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Risk
+    from hilt.shell.risk import Risk
     from hilt.state.approvals import Approval, ApprovalRequest, Approvals, UserAnswer
 
 Asker = Callable[["ApprovalRequest"], "UserAnswer"]  # asks the user at this process

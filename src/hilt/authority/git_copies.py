@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from hilt.commands import programs
 from hilt.files.door import Door
 from hilt.formats.git_index import tracked_paths
+from hilt.shell import programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Risk
     from hilt.policy.barriers import PathWatch
+    from hilt.shell.risk import Risk
 
 # subcommands that neither print nor write contents of files
 _SILENT = frozenset(

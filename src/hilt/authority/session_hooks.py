@@ -86,9 +86,9 @@ class SessionHooks:
         authority = self._authority
         if not authority.rulesets():
             return
-        from hilt.commands.risk import classify
         from hilt.policy import rules
         from hilt.policy.subject import Subject
+        from hilt.shell.risk import classify
 
         names = authority.names_of(authority.catalog.find("run_shell").tool)
         parts = classify(command).parts

@@ -18,9 +18,9 @@ from hilt.schema import SPELLINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Risk
     from hilt.policy.rule_forms import Names
     from hilt.policy.subject import Base, Subject, Touched
+    from hilt.shell.risk import Risk
 
 # programs that change the working directory or start something in another one
 _MOVERS = frozenset(
@@ -204,7 +204,7 @@ def risk_of(prepared: Prepared, settings: Settings) -> Risk | None:
     """Return the risk of the command that a call runs; None if it runs no command."""
     for touch in prepared.touches:
         if touch.effect == "execute":
-            from hilt.commands.risk import classify
+            from hilt.shell.risk import classify
 
             return classify(touch.target, sandboxed=settings["shell.sandbox"] != "full")
     return None

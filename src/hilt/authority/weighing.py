@@ -20,10 +20,10 @@ from hilt.policy.decision import Vote, decide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Risk
     from hilt.policy.modes import Mode
     from hilt.policy.rules import Ruling
     from hilt.policy.subject import Subject
+    from hilt.shell.risk import Risk
 
 
 def weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:

@@ -28,7 +28,7 @@ from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import CommandPart
+    from hilt.shell.risk import CommandPart
 
 MAX_LENGTH = 4000
 
@@ -548,7 +548,7 @@ def _is_dangerous_in_context(part: CommandPart) -> bool:
 def _is_dangerous(words: tuple[str | None, ...]) -> bool:
     import shlex
 
-    from hilt.commands.risk import classify
+    from hilt.shell.risk import classify
 
     return classify(shlex.join(word or "" for word in words)).level == "dangerous"
 
@@ -594,7 +594,7 @@ def _runs_unseen(part: CommandPart) -> bool:
         return True
     if part.level != "dangerous" or part.kind != "command" or not part.words:
         return False
-    from hilt.commands import programs
+    from hilt.shell import programs
 
     name = posixpath.basename(part.words[0] or "")
     if name not in programs.SHELLS:

@@ -30,7 +30,7 @@ from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import CommandPart
+    from hilt.shell.risk import CommandPart
 
 MAX_RULES = 2000
 
@@ -251,7 +251,7 @@ class _RuleReader:
             return Subject("", names, frozenset(("network",)), (Touched("network", url),))
         if not any("execute" in self._names.effects(name) for name in names if name in self._names.twins):
             return Subject("", names, texts=(example,))
-        from hilt.commands.risk import classify
+        from hilt.shell.risk import classify
 
         return Subject("", names, frozenset(("execute",)), (), example, classify(example).parts)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import CommandPart
+    from hilt.shell.risk import CommandPart
 
 
 class Touched(NamedTuple):

@@ -17,11 +17,11 @@ from hilt.schema import STRING, TEXT, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Risk
     from hilt.files.command_changes import CommandChange
     from hilt.processes.children import WorkingFolder
     from hilt.processes.undoable import UndoableRun
     from hilt.sandbox.process import Finished
+    from hilt.shell.risk import Risk
 
 MAX_TIMEOUT_SECONDS = 300
 CALL_SECONDS = 660.0  # longer than any command may take
@@ -52,7 +52,7 @@ def _vote(ctx: Context, args: dict[str, Any]) -> Vote | None:
 
 def _no_undo(ctx: Context, command: str, *, in_background: bool) -> str:
     """Return why a dangerous command cannot be undone; empty if it can, if undo is off, or without a user."""
-    from hilt.commands.risk import classify
+    from hilt.shell.risk import classify
 
     settings = ctx.settings
     if settings["shell.undo"] == "off" or settings["shell.sandbox"] == "full" or not ctx.can_ask:
@@ -117,7 +117,7 @@ def run_shell(
         preview: Run on a copy and return the diff.
         apply: Id of a preview of this command; makes exactly its changes.
     """
-    from hilt.commands.risk import classify
+    from hilt.shell.risk import classify
 
     if not command.strip():
         raise ToolError("invalid_args", "The command is empty.", suggestion="Send a command to run.")
@@ -289,7 +289,7 @@ def _is_confined(ctx: Context) -> bool:
 def _answer(
     ctx: Context, command: str, risk: Risk, finished: Finished, timeout: int, *, network: str, compact: bool
 ) -> Output:
-    from hilt.commands.exit_status import classify_exit, lacks_network
+    from hilt.shell.exit_status import classify_exit, lacks_network
 
     output = finished.stdout
     facts: dict[str, Any] = {

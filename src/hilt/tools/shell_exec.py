@@ -28,7 +28,7 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
 
 
 def _rejection(args: dict[str, Any]) -> str | None:
-    from hilt.commands.allowlist import refuse_argv
+    from hilt.shell.allowlist import refuse_argv
 
     return refuse_argv(args["argv"])
 
@@ -78,8 +78,8 @@ def shell_exec(
         timeout: Milliseconds, up to 600000; then it is killed with exitCode 124.
         force: Run a dangerous command; only if the user wants it.
     """
-    from hilt.commands.allowlist import harden_argv, refuse_argv
-    from hilt.commands.risk import classify
+    from hilt.shell.allowlist import harden_argv, refuse_argv
+    from hilt.shell.risk import classify
 
     refusal = refuse_argv(argv)
     if refusal is not None:
@@ -124,7 +124,7 @@ def shell_exec(
 
 def _advice(ctx: Context, finished: Finished, errors: str, timeout: int) -> str:
     """Return the call to make after a timeout, or when the program had no network."""
-    from hilt.commands.exit_status import lacks_network
+    from hilt.shell.exit_status import lacks_network
 
     if finished.reason == "timeout":
         longer = f"Send timeout, up to {MAX_TIMEOUT_MS} ms, or u" if timeout < MAX_TIMEOUT_MS else "U"

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hilt import variables
-from hilt.commands import arguments as argument_rules
-from hilt.commands import awk_sed, clients, git, programs, starters
-from hilt.commands.quoting import ShellWord, unquote
-from hilt.commands.rating import CommandPlace, Rate, Rated, is_made_of_input
-from hilt.commands.syntax import Assignment, Command, Unparsed, read
+from hilt.shell import arguments as argument_rules
+from hilt.shell import awk_sed, clients, git, programs, starters
+from hilt.shell.quoting import ShellWord, unquote
+from hilt.shell.rating import CommandPlace, Rate, Rated, is_made_of_input
+from hilt.shell.syntax import Assignment, Command, Unparsed, read
 
 CALCULATES = "arithmetic uses text that may not be a number"
 NAMES = "the shell uses text that is not constant as a variable name"
@@ -574,7 +574,7 @@ class _Finder:
         # after an empty value, the following text comes first
         return None if text[:1] in ("-", "`", "<", "{") else tuple(dict.fromkeys(names))
 
-    # --- what programs start, reported by commands/starters.py ----------------------------------------------------
+    # --- what programs start, reported by shell/starters.py ----------------------------------------------------
 
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
         """Check a command that another command starts."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from hilt.commands import programs
-from hilt.commands.quoting import ShellWord
-from hilt.commands.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, descendants, read, words_of
+from hilt.shell import programs
+from hilt.shell.quoting import ShellWord
+from hilt.shell.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, descendants, read, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

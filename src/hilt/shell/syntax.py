@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from hilt.commands.heredocs import Body, remove_heredocs
-from hilt.commands.quoting import ShellWord, unquote
+from hilt.shell.heredocs import Body, remove_heredocs
+from hilt.shell.quoting import ShellWord, unquote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 
 from hilt import places, variables
-from hilt.commands import programs
-from hilt.commands.awk_sed import SedScripts, awk_starts, awk_writes, sed_starts, sed_writes
-from hilt.commands.quoting import ShellWord
-from hilt.commands.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, holds, is_made_of_input, joined, worse
-from hilt.commands.syntax import Assignment
+from hilt.shell import programs
+from hilt.shell.awk_sed import SedScripts, awk_starts, awk_writes, sed_starts, sed_writes
+from hilt.shell.quoting import ShellWord
+from hilt.shell.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, holds, is_made_of_input, joined, worse
+from hilt.shell.syntax import Assignment
 
 _SOURCES = (":::", "::::", ":::+", "::::+")
 _MODULES = frozenset(("hilt", "pip", "pip3", "uv", "pipx", "poetry", "pdm", "conda"))

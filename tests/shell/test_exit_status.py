@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.commands.exit_status import ANSWERS, Outcome, classify_exit
+from hilt.shell.exit_status import ANSWERS, Outcome, classify_exit
 
 CLASSES = ("success", "expected_nonzero", "error", "timeout", "signal")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hilt.commands import programs
-from hilt.commands.quoting import ShellWord
-from hilt.commands.rating import CommandPlace, Rate, Rated, Rater, has_unknown, joined, worse
+from hilt.shell import programs
+from hilt.shell.quoting import ShellWord
+from hilt.shell.rating import CommandPlace, Rate, Rated, Rater, has_unknown, joined, worse
 
 _PAGERS = frozenset(("", "cat", "less", "more", "less -R", "less -FRX", "false", "true"))
 

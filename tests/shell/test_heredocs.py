@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.commands.heredocs import Body, remove_heredocs
+from hilt.shell.heredocs import Body, remove_heredocs
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hilt.commands.risk import CommandPart, Risk, classify
-from tests.commands.command_lines import CAUTION, DANGEROUS, SAFE
+from hilt.shell.risk import CommandPart, Risk, classify
+from tests.shell.command_lines import CAUTION, DANGEROUS, SAFE
 
 LINES = [
     *((line, "safe", reason) for line, reason in SAFE),
@@ -159,7 +159,7 @@ def test_a_line_that_does_not_parse_is_dangerous():
 def test_a_parser_that_does_not_load_makes_every_command_dangerous():
     code = (
         "import sys; sys.modules['tree_sitter_bash'] = None\n"
-        "from hilt.commands.risk import classify; print(*classify('ls')[:2])"
+        "from hilt.shell.risk import classify; print(*classify('ls')[:2])"
     )
 
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from hilt import variables
-from hilt.commands import arguments as argument_rules
-from hilt.commands import builtins, clients, git, programs, starters
-from hilt.commands.quoting import ShellWord
-from hilt.commands.rating import ORDER, CommandPlace, Level, Rate, Rated, worse
-from hilt.commands.syntax import MAX_LENGTH, Assignment, Command, Redirection, Unparsed, read
+from hilt.shell import arguments as argument_rules
+from hilt.shell import builtins, clients, git, programs, starters
+from hilt.shell.quoting import ShellWord
+from hilt.shell.rating import ORDER, CommandPlace, Level, Rate, Rated, worse
+from hilt.shell.syntax import MAX_LENGTH, Assignment, Command, Redirection, Unparsed, read
 
 _MAX_WRAPPERS = 20
 _HARMLESS_DEVICES = frozenset(("null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty", "ptmx"))

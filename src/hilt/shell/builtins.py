@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilt.commands import programs
-from hilt.commands.quoting import ShellWord
-from hilt.commands.rating import CommandPlace, Rate, Rated, Rater, worse
-from hilt.commands.starters import is_standard_input
-from hilt.commands.syntax import Assignment
+from hilt.shell import programs
+from hilt.shell.quoting import ShellWord
+from hilt.shell.rating import CommandPlace, Rate, Rated, Rater, worse
+from hilt.shell.starters import is_standard_input
+from hilt.shell.syntax import Assignment
 
 _EVALUATED = ("$(", "`", "${")
 _NUMERIC = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-R"))

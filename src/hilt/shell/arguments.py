@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from hilt.commands import programs
-from hilt.commands.quoting import ShellWord
-from hilt.commands.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, has_unknown, holds, worse
+from hilt.shell import programs
+from hilt.shell.quoting import ShellWord
+from hilt.shell.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, has_unknown, holds, worse
 
 _ACTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.commands.allowlist import ALLOWED_PROGRAMS, refuse_argv
+from hilt.shell.allowlist import ALLOWED_PROGRAMS, refuse_argv
 
 
 def test_the_allowlist_is_the_published_one():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hilt.commands import programs
-from hilt.commands.awk_sed import SedScripts, awk_starts, sed_starts
+from hilt.shell import programs
+from hilt.shell.awk_sed import SedScripts, awk_starts, sed_starts
 
 ALLOWED_PROGRAMS = frozenset(
     (

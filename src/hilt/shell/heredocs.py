@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from hilt.commands.quoting import unquote
+from hilt.shell.quoting import unquote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

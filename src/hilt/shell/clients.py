@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilt.commands import programs
-from hilt.commands.quoting import ShellWord
-from hilt.commands.rating import CommandPlace, Rate, Rated, Rater, worse
+from hilt.shell import programs
+from hilt.shell.quoting import ShellWord
+from hilt.shell.rating import CommandPlace, Rate, Rated, Rater, worse
 
 _CONTAINERS = ("docker", "podman", "nerdctl", "docker-compose", "podman-compose")
 _CONTAINER_OPTIONS = programs.Options(

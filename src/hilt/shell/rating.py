@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from hilt.commands.quoting import ShellWord
-from hilt.commands.syntax import Assignment
+from hilt.shell.quoting import ShellWord
+from hilt.shell.syntax import Assignment
 
 Level = Literal["safe", "caution", "dangerous"]
 ORDER = {"safe": 0, "caution": 1, "dangerous": 2}
