@@ -46,6 +46,21 @@ def shown(text: str, *, exact: bool) -> str:
     return _SHOWN.sub(_ordinary, text)
 
 
+def revealed(text: str) -> str:
+    """Return text for a person who decides on it: tabs expanded, every hidden character visible; newlines stay."""
+    return shown(text.expandtabs(4), exact=True)
+
+
+def one_line(text: str) -> str:
+    """Return text on one line, with control and invisible characters made visible."""
+    return revealed(text).replace("\n", "␊")
+
+
+def decoded(content: bytes) -> str:
+    """Decode a file to show it; bytes that are not UTF-8 are escaped."""
+    return content.decode("utf-8", "backslashreplace")
+
+
 def _is_plain(character: str) -> bool:
     return character.isprintable() or character in "\n\t"
 

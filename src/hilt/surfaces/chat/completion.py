@@ -9,8 +9,8 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from hilt.agents.references import complete
+from hilt.formats.invisible import one_line
 from hilt.surfaces.chat.slash_commands import COMMANDS
-from hilt.surfaces.cli.prompt import one_line
 
 if TYPE_CHECKING:
     from hilt.surfaces.chat.chat import Chat

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from hilt.call import Result
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 from hilt.output import terminal
 from hilt.output.terminal import inert
-from hilt.surfaces.cli.prompt import one_line
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 

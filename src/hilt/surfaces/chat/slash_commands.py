@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hilt.desk.sessions import MODES, find_mode
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 from hilt.formats.numbers import dollars, thousands
 from hilt.schema import did_you_mean
-from hilt.surfaces.cli.prompt import one_line
 
 if TYPE_CHECKING:
     from hilt.surfaces.chat.chat import Chat

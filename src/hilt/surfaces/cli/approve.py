@@ -11,13 +11,14 @@ from typing import Literal
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 from hilt.formats.times import duration_seconds
 from hilt.state.approvals import Approval, Approvals
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.audit import workspace_id
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Answer, Terminal, one_line, prompt
+from hilt.surfaces.cli.prompt import Answer, Terminal, prompt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import sys
 from contextlib import closing
 
 from hilt import places
+from hilt.formats.invisible import one_line
 from hilt.state.approvals import Approvals
 from hilt.surfaces.cli.approve import BY, summary
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

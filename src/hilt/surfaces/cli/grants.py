@@ -8,12 +8,12 @@ import sys
 from contextlib import closing
 
 from hilt import places
+from hilt.formats.invisible import one_line
 from hilt.formats.times import rfc3339
 from hilt.state.approvals import Approvals, Grant
 from hilt.surfaces.cli.audit import workspace_id
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

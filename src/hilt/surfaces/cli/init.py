@@ -10,13 +10,14 @@ from typing import Any
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 from hilt.loaders import paths_of
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.doctor import check_sandbox, lines_of
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import default_entry
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
-from hilt.surfaces.cli.prompt import Terminal, one_line
+from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
 from hilt.surfaces.opening import open_runtime
 

@@ -18,6 +18,7 @@ from typing import Any
 from hilt import places
 from hilt.errors import ToolError
 from hilt.formats import jsonc, toml_tables
+from hilt.formats.invisible import one_line, revealed
 from hilt.formats.jsonc import NotEditable
 from hilt.servers.configured import starts_hilt
 from hilt.surfaces.cli import Usage
@@ -34,7 +35,7 @@ from hilt.surfaces.cli.mcp_hosts import (
     path_to_write,
 )
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.serve import PORT
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
 
@@ -141,7 +142,7 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
     to_write = partial(path_to_write, scope=scope, workspace=workspace)
     keys = _keys(host, to_write(path), arguments.name)
     if arguments.print and entry is not None and not only_hilt:
-        sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
+        sys.stdout.write(f"{one_line(path)}\n\n{revealed(_snippet(path, keys, entry))}")
         return 0
     edits = {path: [_entry_edit(path, keys, entry)]}
     own = host.own_tools
@@ -337,7 +338,9 @@ def _change(path: str, real: str, edits: Sequence[Edit], by_hand: str) -> Settin
             text = edit(text)
     except NotEditable as error:
         raise ToolError(
-            "invalid_request", f"{one_line(path)} cannot be edited: {plain(str(error))}.", suggestion=by_hand.rstrip()
+            "invalid_request",
+            f"{one_line(path)} cannot be edited: {revealed(str(error))}.",
+            suggestion=by_hand.rstrip(),
         ) from None
     return SettingsChange(path, real, before, (mark + text).encode())
 

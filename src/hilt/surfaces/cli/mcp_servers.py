@@ -6,11 +6,12 @@ import sys
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 from hilt.output.terminal import clip, inert
 from hilt.servers.definitions import AcceptedTool, Difference, Raw, assign_names, difference, shown_json, visible
 from hilt.servers.tools import Servers, State
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Page, Terminal, one_line
+from hilt.surfaces.cli.prompt import Page, Terminal
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False

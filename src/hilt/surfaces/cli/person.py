@@ -14,8 +14,9 @@ from typing import Any
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere, one_line
+from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hilt.errors import ToolError
-from hilt.formats.invisible import shown
+from hilt.formats.invisible import one_line, revealed
 from hilt.output import terminal
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def note_elsewhere(settled: int | None) -> str:
 
     if settled is None or not select([settled], [], [], 0)[0]:
         return ""
-    by = plain(os.read(settled, 1000).decode("utf-8", "replace"))
+    by = revealed(os.read(settled, 1000).decode("utf-8", "replace"))
     return f"It was answered elsewhere, by {by}.\n" if by else ""
 
 
@@ -200,11 +200,6 @@ def _choices(asked: ApprovalRequest, *, can_always: bool, was_cut: bool, color: 
     return "  ".join(f"{_painted(f'[{key}]', _BOLD, color)} {meaning}" for key, meaning in keys) + " > "
 
 
-def plain(text: str) -> str:
-    """Return text with control and invisible characters made visible; newlines stay."""
-    return shown(text.expandtabs(4), exact=True)
-
-
 class Page:
     """Draws a call for a person; `was_cut` is set if something was left out."""
 
@@ -230,7 +225,7 @@ class Page:
 
     def text(self, content: str, *, whole: bool) -> str:
         """Return the lines of any text, behind bars."""
-        lines = self._cut(self._barred(plain(content)), whole=whole)
+        lines = self._cut(self._barred(revealed(content)), whole=whole)
         return "".join(line + "\n" for line in lines)
 
     def diff(self, diff: str, *, whole: bool) -> str:
@@ -244,7 +239,7 @@ class Page:
 
     def _command(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
         """Return the command with its risky part highlighted, or underlined on a terminal without colour."""
-        text, part = plain(asked.command), plain(asked.part)
+        text, part = revealed(asked.command), revealed(asked.part)
         start = text.find(part) if part and part != text else -1
         end = start + len(part) if start >= 0 else start
         lines: list[str] = []
@@ -289,7 +284,7 @@ class Page:
 
     def _diff(self, diff: str, *, whole: bool) -> list[str]:
         lines: list[str] = []
-        for line in plain(diff).removesuffix("\n").split("\n"):
+        for line in revealed(diff).removesuffix("\n").split("\n"):
             sgr = _BOLD if line.startswith(("+++ ", "--- ")) else _DIFF_COLORS.get(line[:1], "")
             lines += (self._bar + _painted(piece, sgr, self._color) for piece in self._fit(line, self._width - 2))
         return self._cut(lines, whole=whole)
@@ -316,7 +311,7 @@ class Page:
     def _argument(self, name: str, text: str, *, max_lines: int | None) -> list[str]:
         label = f"{one_line(name)}:"
         if max_lines is None and "\n" in text:
-            return [*self._barred(label), *self._barred(plain(text), indent="  ")]
+            return [*self._barred(label), *self._barred(revealed(text), indent="  ")]
         if max_lines is not None:
             # do not format what will not be shown; a line has at most four characters per column
             text = text[: 4 * self._width * (max_lines + 1)]
@@ -389,16 +384,6 @@ class Page:
     @property
     def _bar(self) -> str:
         return _painted("|", _DIM, self._color) + " "
-
-
-def decoded(content: bytes) -> str:
-    """Decode a file to show it; bytes that are not UTF-8 are escaped."""
-    return content.decode("utf-8", "backslashreplace")
-
-
-def one_line(text: str) -> str:
-    """Return text on one line, with control and invisible characters made visible."""
-    return plain(text).replace("\n", "␊")
 
 
 def _cut_off(piece: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hilt.errors import ToolError
-from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+from hilt.formats.invisible import one_line, revealed
+from hilt.surfaces.cli.prompt import Terminal
 
 
 def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:
@@ -16,7 +17,7 @@ def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:
 
 def _ask(screen: Terminal, question: Any) -> Any:
     header = f"[{one_line(question.header)}] " if question.header else ""
-    screen.write(f"\n{header}{plain(question.question)}\n")
+    screen.write(f"\n{header}{revealed(question.question)}\n")
     for number, option in enumerate(question.options, 1):
         description = f" - {one_line(option.description)}" if option.description else ""
         screen.write(f"  {number}. {one_line(option.label)}{description}\n")

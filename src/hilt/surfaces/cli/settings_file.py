@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from hilt import loaders
 from hilt.errors import ToolError
-from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+from hilt.formats.invisible import one_line, revealed
+from hilt.surfaces.cli.prompt import Terminal
 
 MAX_BYTES = 64 << 20
 _CONTEXT = 3  # lines around a change
@@ -26,7 +27,7 @@ class SettingsChange(NamedTuple):
 
     def as_text(self) -> str:
         """Return the path and the diff, as text."""
-        return f"{self._place()}\n{plain(self._difference())}\n"
+        return f"{self._place()}\n{revealed(self._difference())}\n"
 
     def confirm(self, screen: Terminal, mode: int) -> bool:
         """Show the change, prompt, and write it; return whether it was written."""

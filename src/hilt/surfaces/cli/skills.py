@@ -9,10 +9,10 @@ from typing import Any
 
 from hilt import places
 from hilt.desk import skills
+from hilt.formats.invisible import one_line
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.layout import list_row
 from hilt.surfaces.cli.person import refuse_tools
-from hilt.surfaces.cli.prompt import one_line
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False

@@ -21,11 +21,12 @@ from hilt.custom.definition import Definition, Example
 from hilt.custom.layers import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 from hilt.loaders import LoadedFolder, folders
 from hilt.output.terminal import inert
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Terminal, one_line
+from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.tools_installed import changed, own_folder
 from hilt.surfaces.cli.trust import trust_file
 from hilt.surfaces.opening import open_runtime, surroundings_of

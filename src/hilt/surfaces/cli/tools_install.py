@@ -21,10 +21,11 @@ from hilt.custom.candidates import is_tool
 from hilt.custom.definition import FILE_BYTES, Loaded, ToolProblem, fingerprint
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
+from hilt.formats.invisible import decoded, one_line
 from hilt.loaders import paths_of
 from hilt.output.terminal import inert
 from hilt.surfaces.cli import tools_installed
-from hilt.surfaces.cli.prompt import Terminal, decoded, one_line
+from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.tool_files import abilities
 from hilt.surfaces.opening import open_runtime, surroundings_of
 from hilt.surroundings import Surroundings

@@ -12,7 +12,7 @@ from hilt import places
 from hilt.custom import candidates
 from hilt.custom.definition import FILE_BYTES, fingerprint
 from hilt.errors import ToolError
-from hilt.surfaces.cli.prompt import one_line
+from hilt.formats.invisible import one_line
 
 RECORD = ".installed.json"  # beside the personal tools
 

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.formats.invisible import decoded, one_line
 from hilt.formats.times import rfc3339
 from hilt.loaders import PLACES, ProjectFile, UnreadableFile, paths_of, project_file
 from hilt.state.trust import Trust, Trusted
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Terminal, decoded, one_line
+from hilt.surfaces.cli.prompt import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from hilt.call import AGENT, Json
 from hilt.config import digest
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.formats.invisible import decoded
 from hilt.formats.times import duration_seconds, rfc3339
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.state.approvals import Approval
 from hilt.state.questions import ANSWER_CHARACTERS, QuestionSet
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.grants import grant_data
-from hilt.surfaces.cli.prompt import decoded
 from hilt.surfaces.cli.trust import TrustedFile, file_content, known_files, trust_data
 from hilt.surfaces.http.problems import HttpProblem, from_error
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page

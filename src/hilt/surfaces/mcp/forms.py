@@ -141,9 +141,9 @@ def _other(labels: Sequence[str]) -> str:
 
 
 def _labels(question: Any) -> list[str]:
-    from hilt.surfaces.cli.prompt import plain
+    from hilt.formats.invisible import revealed
 
-    return [plain(option.label) for option in question.options]
+    return [revealed(option.label) for option in question.options]
 
 
 def _yes_or_no(title: str, description: str) -> dict[str, Any]:
@@ -151,12 +151,12 @@ def _yes_or_no(title: str, description: str) -> dict[str, Any]:
 
 
 def _form(message: str, fields: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    from hilt.surfaces.cli.prompt import plain
+    from hilt.formats.invisible import revealed
 
     for field in fields.values():
-        field |= {name: plain(field[name]) for name in ("title", "description")}
+        field |= {name: revealed(field[name]) for name in ("title", "description")}
     schema = {"type": "object", "properties": fields, "required": list(fields)}
-    return {"method": FORM, "params": {"mode": "form", "message": plain(message), "requestedSchema": schema}}
+    return {"method": FORM, "params": {"mode": "form", "message": revealed(message), "requestedSchema": schema}}
 
 
 def _description(asked: ApprovalRequest) -> tuple[str, bool]:
