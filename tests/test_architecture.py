@@ -147,7 +147,6 @@ STILL_BELOW: dict[str, str] = {
     "cli.mcp_install": "servers.configured",
     "cli.mcp_servers": "servers.definitions servers.tools",
     "cli.person": "state.approvals",
-    "cli.prompt": "state.approvals",
     "cli.tool_files": (
         "custom.candidates custom.definition custom.discovery custom.launching custom.layers custom.workers "
         "state.approvals state.trust"
@@ -170,6 +169,7 @@ STILL_BELOW: dict[str, str] = {
     "mcp.server": "state.hosts",
     "opening": "authority.consent authority.principal",
     "resident": "lsp.access state.locks state.trail",
+    "terminal_prompt": "state.approvals",
 }
 
 

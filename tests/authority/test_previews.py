@@ -13,7 +13,7 @@ import pytest
 from hilt.call import Call
 from hilt.runtime import Runtime
 from hilt.state.approvals import ApprovalRequest, UserAnswer
-from hilt.surfaces.cli.prompt import prompt
+from hilt.surfaces.terminal_prompt import prompt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox
 

@@ -10,9 +10,9 @@ from hilt.errors import ToolError
 from hilt.installer import needs
 from hilt.output.terminal import inert
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.cli.prompt import wants_color
 from hilt.surfaces.cli.run import add_model_options, model_settings
 from hilt.surfaces.opening import open_runtime
+from hilt.surfaces.terminal_prompt import wants_color
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

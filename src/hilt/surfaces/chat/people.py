@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from hilt.errors import ToolError
 from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.chat.drawing import Ink
-from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, is_answer, note_elsewhere, prompt
 from hilt.surfaces.cli.questions import ask_all
+from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, is_answer, note_elsewhere, prompt
 
 if TYPE_CHECKING:
     from hilt.surfaces.chat.input_line import InputLine

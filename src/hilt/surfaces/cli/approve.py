@@ -18,7 +18,7 @@ from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.audit import workspace_id
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Answer, Terminal, prompt
+from hilt.surfaces.terminal_prompt import Answer, Terminal, prompt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from hilt.surfaces.cli.doctor import check_sandbox, lines_of
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import default_entry
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
-from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
 from hilt.surfaces.opening import open_runtime
+from hilt.surfaces.terminal_prompt import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

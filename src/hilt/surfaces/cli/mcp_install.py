@@ -35,9 +35,9 @@ from hilt.surfaces.cli.mcp_hosts import (
     path_to_write,
 )
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.serve import PORT
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
+from hilt.surfaces.terminal_prompt import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hilt.output.terminal import clip, inert
 from hilt.servers.definitions import AcceptedTool, Difference, Raw, assign_names, difference, shown_json, visible
 from hilt.servers.tools import Servers, State
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Page, Terminal
 from hilt.surfaces.opening import open_runtime
+from hilt.surfaces.terminal_prompt import Page, Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from hilt import places
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere
+from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def person() -> dict[str, Any]:
 def _approve(asked: ApprovalRequest, settled: int | None) -> UserAnswer:
     """Prompt the person at this terminal to approve a call, one prompt at a time."""
     from hilt.state.approvals import UserAnswer
-    from hilt.surfaces.cli.prompt import prompt
+    from hilt.surfaces.terminal_prompt import prompt
 
     with _ONE_AT_A_TIME, controlling_terminal(settled) as screen:
         answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)

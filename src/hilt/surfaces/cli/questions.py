@@ -7,7 +7,7 @@ from typing import Any
 
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
-from hilt.surfaces.cli.prompt import Terminal
+from hilt.surfaces.terminal_prompt import Terminal
 
 
 def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:

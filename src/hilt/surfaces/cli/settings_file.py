@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hilt import loaders
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
-from hilt.surfaces.cli.prompt import Terminal
+from hilt.surfaces.terminal_prompt import Terminal
 
 MAX_BYTES = 64 << 20
 _CONTEXT = 3  # lines around a change

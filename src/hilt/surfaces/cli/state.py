@@ -15,8 +15,8 @@ from hilt.output.terminal import inert
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.layout import wrapped
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
-from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.opening import open_runtime
+from hilt.surfaces.terminal_prompt import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

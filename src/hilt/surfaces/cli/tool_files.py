@@ -26,10 +26,10 @@ from hilt.loaders import LoadedFolder, folders
 from hilt.output.terminal import inert
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.tools_installed import changed, own_folder
 from hilt.surfaces.cli.trust import trust_file
 from hilt.surfaces.opening import open_runtime, surroundings_of
+from hilt.surfaces.terminal_prompt import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

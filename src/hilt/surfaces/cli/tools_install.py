@@ -25,9 +25,9 @@ from hilt.formats.invisible import decoded, one_line
 from hilt.loaders import paths_of
 from hilt.output.terminal import inert
 from hilt.surfaces.cli import tools_installed
-from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.cli.tool_files import abilities
 from hilt.surfaces.opening import open_runtime, surroundings_of
+from hilt.surfaces.terminal_prompt import Terminal
 from hilt.surroundings import Surroundings
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")

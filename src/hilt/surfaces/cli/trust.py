@@ -16,7 +16,7 @@ from hilt.loaders import PLACES, ProjectFile, UnreadableFile, paths_of, project_
 from hilt.state.trust import Trust, Trusted
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.cli.prompt import Terminal
+from hilt.surfaces.terminal_prompt import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

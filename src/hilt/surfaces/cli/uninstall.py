@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from hilt.surfaces.cli.parsing import Options, Parser
-    from hilt.surfaces.cli.prompt import Terminal
+    from hilt.surfaces.terminal_prompt import Terminal
 
 
 class Traces(NamedTuple):

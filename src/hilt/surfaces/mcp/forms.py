@@ -161,7 +161,7 @@ def _form(message: str, fields: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _description(asked: ApprovalRequest) -> tuple[str, bool]:
     """Return the call as shown in a terminal, and whether something was left out, which it says."""
-    from hilt.surfaces.cli.prompt import Page
+    from hilt.surfaces.terminal_prompt import Page
 
     lines = _LINES
     while True:
