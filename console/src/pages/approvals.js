@@ -209,7 +209,8 @@ function useScrollAnchor(list, current) {
     if (card) scroller().scrollTop += card.getBoundingClientRect().top - held.current.top;
     remember();
   });
-  useEffect(() => {
+  // a layout effect, as everywhere that listens: other effects end only after the next frame, when the cards have gone
+  useLayoutEffect(() => {
     const main = scroller();
     const follow = (event) => {
       const card = event.target.closest?.("[data-card]");
@@ -234,7 +235,7 @@ function useSeen(isCurrent) {
   const card = useRef(null);
   const since = useRef(Infinity);
   const [isReady, setReady] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isCurrent) return undefined;
     const parts = [...card.current.querySelectorAll(".card-head, .card-answer")];
     let timer;

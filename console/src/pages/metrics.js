@@ -1,7 +1,7 @@
 /** Metrics: the number and duration of calls, failures, and the cost of models. */
 import uPlot from "uplot";
 import { here } from "../api.js";
-import { html, useEffect, useRef } from "../html.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../html.js";
 import { DataTable, Empty, ErrorBox, Loading, Page, Section, useLoad } from "../parts/index.js";
 import { query, setQuery } from "../router.js";
 import { duration, money, visible } from "../text.js";
@@ -74,7 +74,7 @@ function Chart({ stats }) {
   const minutes = Math.max(1 / 60, (stats.end - stats.start) / 60 / Math.max(1, stats.series.length));
   const above = (value) => value || null; // nothing is drawn for 0
   const data = [times, stats.series.map((part) => above(part.calls_per_minute)), stats.series.map((part) => above(part.failed / minutes))];
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = frame.current;
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const draw = () => {

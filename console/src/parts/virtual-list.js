@@ -1,5 +1,5 @@
 import { Virtualizer, elementScroll, measureElement, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
+import { html, useLayoutEffect, useRef, useState } from "../html.js";
 
 /** Return the virtualizer of a scrolling element, which draws only the visible rows. */
 export function useVirtual({ scroller, count, estimate, keyAt, overscan = 10 }) {
@@ -19,7 +19,7 @@ export function useVirtual({ scroller, count, estimate, keyAt, overscan = 10 }) 
   };
   if (virtual.current) virtual.current.setOptions(options);
   else virtual.current = new Virtualizer(options);
-  useEffect(() => virtual.current._didMount(), []);
+  useLayoutEffect(() => virtual.current._didMount(), []); // not an effect, which would still observe the removed list
   useLayoutEffect(() => virtual.current._willUpdate());
   return virtual.current;
 }

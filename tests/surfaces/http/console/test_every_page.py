@@ -21,6 +21,25 @@ FULL = {
     "Audit": "table",
     "Settings": "table",
 }
+LEAVE = """(link) => new Promise((resolve) => {
+    const main = document.querySelector("main");
+    const all = [main, ...main.querySelectorAll("*")];
+    for (const element of all) element.scrollTop += element.scrollTop ? -9 : 9;
+    link.click();
+    requestAnimationFrame(() => {
+        for (const element of all) {
+            for (const name of ["scroll", "pointermove", "pointerleave", "blur", "resize"]) {
+                element.dispatchEvent(new Event(name, { bubbles: true }));
+            }
+        }
+        for (const name of ["resize", "scroll"]) {
+            visualViewport.dispatchEvent(new Event(name));
+            window.dispatchEvent(new Event(name));
+        }
+        document.dispatchEvent(new Event("visibilitychange"));
+        setTimeout(resolve, 100);
+    });
+})"""
 OPENED = {"Activity": [".call-head"], "Agents": [".tree a"], "Tools": [".tool-list li a", "button:text-is('Try it')"]}
 
 
@@ -209,3 +228,18 @@ def test_the_newest_approval_is_in_view_even_if_the_questions_are_loaded_first(n
         route.continue_()
 
     expect(page.get_by_role("article", name="run_shell").get_by_role("heading")).to_be_in_viewport()
+
+
+def test_events_that_arrive_after_a_page_has_gone_do_no_harm(new_tab, playground):
+    tab = new_tab(playground.address, viewport={"width": 800, "height": 300})
+    for number, name in enumerate(PAGES):
+        tab.go(name)
+        for target in OPENED.get(name, ()):
+            tab.page.locator(f"main {target}").first.click()
+        shows(tab.page.locator(f"main {FULL[name]}").first)
+        next_name = PAGES[(number + 1) % len(PAGES)]
+        link = tab.page.get_by_role("navigation", name="Pages").get_by_role("link", name=next_name)
+        # Preact ends the effects of what it has removed after the next frame, in which these events arrive.
+        link.evaluate(LEAVE)
+        shows(tab.page.get_by_role("heading", level=1, name=next_name, exact=True))
+        assert tab.problems() == [], name

@@ -1,4 +1,4 @@
-import{b as j,c as F}from"./chunk-IMGP3P6Z.js";import{a as _,b as v}from"./chunk-RCEMWFTB.js";import{a as X,b as B}from"./chunk-WWZUZAZE.js";import{C,F as T,H as D,R as E,S as A,a as k,c as p,d as y,f as x,g as f,l as s}from"./chunk-4DZVGESM.js";import{a as N,b as L,d,e as S,f as w}from"./chunk-ADK6XEHG.js";var K=6e4;function P({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,m=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
+import{b as j,c as F}from"./chunk-OXKZLCDD.js";import{a as _,b as v}from"./chunk-OMV6HHQJ.js";import{a as X,b as B}from"./chunk-65IA2AVK.js";import{C,F as T,H as D,R as E,S as A,a as k,c as p,d as y,f as x,g as f,l as s}from"./chunk-DLOVLKBK.js";import{a as N,b as L,d,e as S,f as w}from"./chunk-ADK6XEHG.js";var K=6e4;function P({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,m=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${d(typeof o=="string"?o:"",300)}</span>
