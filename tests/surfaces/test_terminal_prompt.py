@@ -335,7 +335,7 @@ def test_one_line_stays_one_line():
 
 SCRIPT = """
 import sys
-from tests.surfaces.cli.test_prompt import RUN
+from tests.surfaces.test_terminal_prompt import RUN
 from hilt.errors import ToolError
 from hilt.surfaces.terminal_prompt import controlling_terminal, prompt
 sys.stdin.readline()
@@ -346,7 +346,7 @@ try:
 except ToolError as error:
     print(error.code, error.message)
 """
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def asking(**environ: str) -> Screen:
