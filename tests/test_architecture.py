@@ -149,14 +149,13 @@ STILL_BELOW: dict[str, str] = {
     "cli.person": "state.approvals",
     "cli.tool_files": (
         "custom.candidates custom.definition custom.discovery custom.launching custom.layers custom.workers "
-        "state.approvals state.trust"
+        "state.approvals"
     ),
     "cli.tools": "custom.definition custom.layers policy.modes",
     "cli.tools_install": "custom.candidates custom.definition custom.discovery custom.workers sandbox.process",
     "cli.tools_installed": "custom.candidates custom.definition",
-    "cli.trust": "authority.hooks authority.rulebook skills.library state.trust",
     "http.attendant": "state.approvals",
-    "http.consents": "state.approvals state.questions state.trust",
+    "http.consents": "state.approvals state.questions",
     "http.feed": "state.approvals state.callers state.events state.hosts state.observer",
     "http.records": "policy.rules servers.tools state.hosts",
     "http.serving": "state.events",

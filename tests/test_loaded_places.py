@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hilt.agents.definitions import read_definitions
+from hilt.desk.trust import loaded_file
 from hilt.errors import ToolError
 from hilt.loaders import PLACES, LoaderPlace
 from hilt.runtime import Runtime
@@ -131,7 +132,7 @@ def test_a_named_folder_of_tools_in_the_workspace_is_loaded_after_trust_only(bas
 
     assert home.loaded(**flags) == set()
     with home.runtime(**flags) as runtime:
-        trusted = runtime.file_to_trust(path)
+        trusted = loaded_file(runtime, path)
         assert trusted is not None
         runtime.authority.trust().trust(trusted, trusted.read())
         written = runtime.call("write_file", path=path, content="evil")

@@ -389,15 +389,6 @@ class Runtime:
 
         return FolderWatch(self.skills())
 
-    def file_to_trust(self, path: str) -> ProjectFile | None:
-        """Return the file at a real path, if something is loaded from its folder only after it is trusted."""
-        for kind in ("tool", "skill", "command", "agent"):
-            named = self.settings["custom.dirs"] if kind == "tool" else ()
-            for folder in folders(kind, self.folders, self.environ, named):
-                if folder.anchor is not None and places.is_below(path, folder.path):
-                    return folder.file(path)
-        return None
-
     def listen_to_skills(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback`, from any thread, when skills or commands change; return a function that stops this."""
         return self._skill_watch().add(callback)

@@ -232,6 +232,14 @@ class Page:
         """Return the lines of a unified diff, behind bars."""
         return "".join(line + "\n" for line in self._diff(diff, whole=whole))
 
+    def difference(self, before: str, after: str, label: str) -> str:
+        """Return all lines of the difference between two texts; `label` says what the first one is."""
+        from difflib import unified_diff
+
+        # split only at newlines: other line separators are shown as characters
+        lines = unified_diff(before.split("\n"), after.split("\n"), label, "now", lineterm="")
+        return self.diff("\n".join(lines), whole=True)
+
     def _heading(self, asked: ApprovalRequest) -> list[str]:
         rule = "-" * (self._width - 1)
         heading = f"{one_line(asked.tool)} {_REQUESTS.get(asked.kind, 'wants to run')}"

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from hilt import places
@@ -24,7 +24,6 @@ from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.loaders import LoadedFolder, folders
 from hilt.output.terminal import inert
-from hilt.state.trust import Trust
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.tools_installed import changed, own_folder
 from hilt.surfaces.cli.trust import trust_file
@@ -433,12 +432,7 @@ def _trust_tools(screen: Terminal, options: Options, path: str | None) -> int:
     if not tools:
         screen.write("No tool needs trust.\n")
         return 0
-    with closing(Trust(places.state_dir(os.environ))) as trusted:
-        answers = [
-            trust_file(screen, trusted, folder.file(file))
-            for folder, tool in tools
-            for file in candidates.tool_files(tool)
-        ]
+    answers = [trust_file(screen, folder.file(file)) for folder, tool in tools for file in candidates.tool_files(tool)]
     return 0 if all(answers) else 1
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import Any
 
 from hilt.call import AGENT, Json
 from hilt.config import digest
+from hilt.desk import trust
+from hilt.desk.encoding import plain
+from hilt.desk.trust import FileTrust
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.formats.invisible import decoded
 from hilt.formats.times import duration_seconds, rfc3339
+from hilt.loaders import ProjectFile
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.state.approvals import Approval
 from hilt.state.questions import ANSWER_CHARACTERS, QuestionSet
-from hilt.state.trust import Trust
 from hilt.surfaces.cli.grants import grant_data
-from hilt.surfaces.cli.trust import TrustedFile, file_content, known_files, trust_data
 from hilt.surfaces.http.problems import HttpProblem, from_error
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
 from hilt.surfaces.http.workspaces import BY, ServedWorkspace
@@ -267,57 +268,48 @@ def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
 # --- trust ----------------------------------------------------------------------------------------------------------
 
 
-def _files(served: ServedWorkspace) -> list[TrustedFile]:
-    with closing(Trust(served.runtime.state)) as trusted:
-        known = known_files(trusted, served.runtime.root)
-    files = {file.file for file in known}
-    tool_files = [file for tool in served.runtime.custom().untrusted for file in tool.files if file not in files]
-    return [*known, *(TrustedFile(file, "untrusted") for file in tool_files)]
-
-
 def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:
-    return page("files", [{"id": file.path, **trust_data(file)} for file in _files(served)], request)
+    return page("files", [_file(row) for row in trust.of_workspace(served.runtime).values()], request)
 
 
-def _find_file(served: ServedWorkspace, path: str) -> TrustedFile:
-    for file in _files(served):
-        if file.path == path:
-            return file
+def _file(row: FileTrust) -> dict[str, Any]:
+    return {"id": row.path, **plain(row)}
+
+
+def _find_file(served: ServedWorkspace, path: str) -> tuple[ProjectFile, FileTrust]:
+    for file, row in trust.of_workspace(served.runtime).items():
+        if row.path == path:
+            return file, row
     raise HttpProblem(404, f"{path[:200]!r} is not a file that needs trust.", suggestion="Use a path from /v1/trust.")
 
 
 def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
-    file = _find_file(served, request.query["path"])
-    content = file_content(file.file)
-    with closing(Trust(served.runtime.state)) as trusted:
-        before = trusted.trusted_content(file.file)
+    file, _ = _find_file(served, request.query["path"])
+    review = trust.review(served.runtime.state, file)
     return {
-        "path": file.path,
-        "kind": file.file.kind,
-        "text": decoded(content),
-        "sha256": sha256(content).hex(),
-        "before": None if before is None else decoded(before),
+        "path": file.full,
+        "kind": file.kind,
+        "text": decoded(review.content),
+        "sha256": sha256(review.content).hex(),
+        "before": None if review.before is None else decoded(review.before),
     }
 
 
 def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
-    file = _find_file(served, request.body["path"])
-    content = file_content(file.file)
-    if sha256(content).hex() != request.body["sha256"]:
+    file, _ = _find_file(served, request.body["path"])
+    review = trust.review(served.runtime.state, file)
+    if sha256(review.content).hex() != request.body["sha256"]:
         advice = "Review the file again."
         raise HttpProblem(
-            409, f"{file.path} has changed since it was shown.", error_code="stale_file", suggestion=advice
+            409, f"{file.full} has changed since it was shown.", error_code="stale_file", suggestion=advice
         )
-    with closing(Trust(served.runtime.state)) as trusted:
-        trusted.trust(file.file, content)
-    return {"id": file.path, **trust_data(_find_file(served, file.path))}
+    return _file(trust.trust(served.runtime.state, review))
 
 
 def _distrust(served: ServedWorkspace, request: ApiRequest) -> Json:
-    file = _find_file(served, request.query["path"])
-    with closing(Trust(served.runtime.state)) as trusted:
-        trusted.revoke(file.file)
-    return {"id": file.path, **trust_data(file._replace(state="untrusted", at=None))}
+    file, row = _find_file(served, request.query["path"])
+    trust.distrust(served.runtime.state, file)
+    return _file(row._replace(state="untrusted", since=None))
 
 
 ROUTES = (
