@@ -12,7 +12,7 @@ from benchmarks.clock import best, milliseconds
 from benchmarks.figure import Figure
 from benchmarks.place import fresh_place
 from benchmarks.program import Program, request, session
-from hilt.sandbox.process import run
+from hilt.sandbox.capturing import run
 from hilt.shell.risk import classify
 
 ROUNDS = 40

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from hilt.sandbox import process
+from hilt.sandbox import wardens
 
 CLONE_NEWNS = 0x20000
 
@@ -21,9 +21,9 @@ def _own_mounts() -> None:
     if libc.unshare(CLONE_NEWNS) != 0:
         pytest.skip(f"cannot create a mount namespace: {os.strerror(ctypes.get_errno())}")
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    if process._KEEPER._pid:
+    if wardens.WARDENS._pid:
         # a process from earlier tests would start others in the old namespace
-        process._KEEPER.discard(process._KEEPER._pid)
+        wardens.WARDENS.discard(wardens.WARDENS._pid)
 
 
 class SmallDisk:

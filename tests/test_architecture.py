@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -138,7 +139,7 @@ STILL_BELOW: dict[str, str] = {
     "cli.config": "authority.rulebook",
     "cli.deny": "state.approvals",
     "cli.doctor": (
-        "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.process sandbox.profile "
+        "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.capturing sandbox.profile "
         "search.ripgrep state.directory state.inventory state.reserve"
     ),
     "cli.explain": "authority.explanation",
@@ -152,7 +153,9 @@ STILL_BELOW: dict[str, str] = {
         "state.approvals"
     ),
     "cli.tools": "custom.definition custom.layers policy.modes",
-    "cli.tools_install": "custom.candidates custom.definition custom.discovery custom.workers sandbox.process",
+    "cli.tools_install": (
+        "custom.candidates custom.definition custom.discovery custom.workers sandbox.capturing sandbox.spawning"
+    ),
     "cli.tools_installed": "custom.candidates custom.definition",
     "http.attendant": "state.approvals",
     "http.consents": "state.approvals state.questions",
@@ -295,6 +298,20 @@ def test_importing_a_module_does_no_work():
     ]
 
     assert extra == []
+
+
+def test_programs_are_started_without_state_at_module_level():
+    stateful = ("hilt", "_thread", "threading")
+    kept = {
+        type(value).__name__
+        for module in MODULES
+        if top_level(module) in ("sandbox", "processes")
+        for value in vars(import_module(f"hilt.{module}")).values()
+        if isinstance(value, list | set | deque) or type(value).__module__.startswith(stateful)
+        if not isinstance(value, tuple | type | re.Pattern)
+    }
+
+    assert kept == {"Wardens"}  # ADR 0053 explains why
 
 
 def test_public_functions_and_classes_have_docstrings():

@@ -19,8 +19,8 @@ from hilt.errors import ToolError
 from hilt.sandbox import landlock
 from hilt.sandbox.network import Loopbacks
 from hilt.sandbox.profile import Availability, Profile, Sandbox
-from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
+from hilt.sandbox.watches import Watches
 from hilt.servers.configured import starts_hilt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs, JobState
     from hilt.running.publishing import Publisher
-    from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Sandbox
+    from hilt.sandbox.spawning import Confined
     from hilt.servers.tools import Servers
     from hilt.skills.library import SkillLibrary
     from hilt.state.board import Board

@@ -776,7 +776,7 @@ def test_a_tool_with_a_sandbox_is_confined_as_declared(bench):
 
     from hilt.custom.definition import to_tool
     from hilt.runtime import Runtime
-    from hilt.sandbox.process import Confined
+    from hilt.sandbox.spawning import Confined
 
     bench.add("my-tool", 'echo "{\\"inside\\": $INSIDE}"', sandbox={"write": ["out"]})
     confined: list[Any] = []

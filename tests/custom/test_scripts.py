@@ -14,7 +14,7 @@ import pytest
 from hilt.custom import markdown_tools, scripts
 from hilt.custom.definition import Content, to_tool
 from hilt.runtime import Runtime
-from hilt.sandbox.process import Confined
+from hilt.sandbox.spawning import Confined
 from hilt.surroundings import Surroundings
 from hilt.testing import environment
 

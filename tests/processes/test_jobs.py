@@ -22,8 +22,8 @@ from hilt.fence import Fence
 from hilt.output.printed import SHOWN_CHARACTERS, plain
 from hilt.processes import jobs as module
 from hilt.processes.jobs import Job, JobOutput, Jobs, JobState
-from hilt.sandbox import process
-from hilt.sandbox.process import Child, Limits
+from hilt.sandbox import spawning
+from hilt.sandbox.spawning import Child, Limits
 from tests.marks import HANG_SECONDS, STUBBORN, Mark, read, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -41,7 +41,7 @@ class Bench:
 
     def begin(self, script: str, *, tty: bool = False) -> Callable[[int, int, int], Child]:
         def begin(stdin: int, stdout: int, stderr: int) -> Child:
-            return process.start(
+            return spawning.start(
                 ["bash", "-c", script],
                 cwd=self.base,
                 env=self.mark.env,
@@ -489,7 +489,7 @@ def test_a_job_that_cannot_be_started_leaves_nothing(bench):
     resources.callback(closed.append, True)
 
     def begin(stdin: int, stdout: int, stderr: int) -> Child:
-        return process.start(
+        return spawning.start(
             ["no-such-program"], cwd=bench.base, env=bench.mark.env, stdin=stdin, stdout=stdout, stderr=stderr
         )
 
@@ -608,7 +608,7 @@ def test_importing_starts_nothing_and_loads_nothing_heavy():
 import sys
 sys.path.insert(0, {str(Path(module.__file__).parents[2])!r})
 import hilt.processes.jobs
-print(sorted({{"asyncio", "subprocess", "termios", "tty", "pty", "hilt.sandbox.process"}} & set(sys.modules)))
+print(sorted({{"asyncio", "subprocess", "termios", "tty", "pty", "hilt.sandbox.spawning"}} & set(sys.modules)))
 """
     answer = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from hilt.processes.jobs import JobState
-    from hilt.sandbox.process import Confined, Limits
+    from hilt.sandbox.spawning import Confined, Limits
 
 NOBODY = 65534
 SECRET = "S3CRET"
@@ -268,10 +268,10 @@ class Place(NamedTuple):
 
 def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
     """Run a command as a call does, and return how it ended."""
-    from hilt.sandbox import process
+    from hilt.sandbox import capturing
 
     argv = ["bash", "-c", script]
-    finished = process.run(argv, cwd=place.workspace, env=env, limits=limits, confined=place.confined)
+    finished = capturing.run(argv, cwd=place.workspace, env=env, limits=limits, confined=place.confined)
     assert finished.clean
     assert finished.exit_code != NOT_FOUND
     return "exit" if finished.reason == "signal" else finished.reason
@@ -288,10 +288,10 @@ def run_to_end(script: str, place: Place, env: dict[str, str], limits: Limits) -
     """Run a command in the background, and return its last state."""
     from hilt.fence import Fence
     from hilt.processes.jobs import Jobs
-    from hilt.sandbox import process
+    from hilt.sandbox import spawning
 
-    def begin(stdin: int, stdout: int, stderr: int) -> process.Child:
-        return process.start(
+    def begin(stdin: int, stdout: int, stderr: int) -> spawning.Child:
+        return spawning.start(
             ["bash", "-c", script],
             cwd=place.workspace,
             env=env,
@@ -331,7 +331,8 @@ class Server:
 
     def _finish(self, request: dict[str, Any]) -> tuple[Any, Any]:
         """Run a program to its end; return its confinement and how it ended."""
-        from hilt.sandbox.process import Limits, run
+        from hilt.sandbox.capturing import run
+        from hilt.sandbox.spawning import Limits
 
         with self._confine(request) as confined:
             finished = run(
@@ -347,7 +348,7 @@ class Server:
 
     def attack(self, door: str, script: str, env: dict[str, str], limits: list[Any], request: dict[str, Any]) -> str:
         """Run a script that resists being ended."""
-        from hilt.sandbox.process import Limits
+        from hilt.sandbox.spawning import Limits
 
         with self._confine(request) as confined:
             place = Place(Path(request["cwd"]), confined)
@@ -355,7 +356,7 @@ class Server:
 
     def run_job(self, **request: Any) -> list[Any]:
         """Run a program in the background to its end."""
-        from hilt.sandbox.process import Limits
+        from hilt.sandbox.spawning import Limits
 
         with self._confine(request) as confined:
             place = Place(Path(request["cwd"]), confined)
@@ -378,7 +379,7 @@ class Server:
 
     def start(self, **request: Any) -> int:
         """Start a program and wait for its first line."""
-        from hilt.sandbox.process import start
+        from hilt.sandbox.spawning import start
 
         with ExitStack() as stack:
             confined = stack.enter_context(self._confine(request))

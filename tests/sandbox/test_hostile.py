@@ -20,8 +20,8 @@ from typing import NamedTuple
 import pytest
 
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-from hilt.sandbox.process import Confined, Limits
 from hilt.sandbox.profile import Profile, Sandbox
+from hilt.sandbox.spawning import Confined, Limits
 from tests.marks import STUBBORN, Mark, pids
 from tests.sandbox.confined import DOORS, NOBODY, Box, Place, Worker, interpreter
 

@@ -11,7 +11,7 @@ import pytest
 from hilt import config
 from hilt.call import Call
 from hilt.errors import ToolError
-from hilt.sandbox import cgroups, process, rooms
+from hilt.sandbox import cgroups, rooms, spawning
 from hilt.testing import temporary_runtime
 from tests.marks import Mark, wait_until
 from tests.programs import needs_sandbox
@@ -367,15 +367,15 @@ def version_2():
 def test_a_program_enters_its_group_and_the_group_is_removed():
     parent = version_2()
     group = cgroups.Group(parent, {})
-    limits = process.Limits(memory=200 * MB)
+    limits = spawning.Limits(memory=200 * MB)
     child = None
     reading, writing = os.pipe()
     try:
         argv = ["sh", "-c", "cat /proc/self/cgroup"]
-        child = process._start(
-            argv, "/", {"PATH": os.defpath}, (0, writing, writing), limits, process.Confined(), False, group
+        child = spawning._start(
+            argv, "/", {"PATH": os.defpath}, (0, writing, writing), limits, spawning.Confined(), False, group
         )
-        assert child.wait(60) == process.Exit("exit", 0)
+        assert child.wait(60) == spawning.Exit("exit", 0)
         assert f"/{os.path.basename(group._path)}\n" in os.read(reading, 4096).decode()
         assert child.exceeded() is None
     finally:

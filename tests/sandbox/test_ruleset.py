@@ -10,7 +10,7 @@ from errno import EACCES, ELOOP
 
 import pytest
 
-from hilt.sandbox import process, ruleset
+from hilt.sandbox import capturing, ruleset, spawning
 
 pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
 
@@ -31,8 +31,8 @@ def run(tmp_path) -> Iterator[Callable[..., str]]:
         program = os.path.realpath(argv[0])
         rules = ruleset.reading(folder, files, (program, sys.base_prefix))
         try:
-            confined = process.Confined(ruleset=rules, trusted=True)
-            done = process.run(argv, cwd=folder, env={"LC_ALL": "C"}, confined=confined)
+            confined = spawning.Confined(ruleset=rules, trusted=True)
+            done = capturing.run(argv, cwd=folder, env={"LC_ALL": "C"}, confined=confined)
             return (done.stdout.head + done.stderr.head).decode()
         finally:
             if rules is not None:

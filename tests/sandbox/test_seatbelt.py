@@ -16,9 +16,9 @@ from hilt.homes import find_homes
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.sandbox import seatbelt
 from hilt.sandbox.profile import Availability, PathJudge, Profile
-from hilt.sandbox.running import Watches
 from hilt.sandbox.seatbelt import make_rules, write
 from hilt.sandbox.sensitive import Findings, Search
+from hilt.sandbox.watches import Watches
 
 IS_SENSITIVE = PathRules(SENSITIVE, READABLE, PROTECTED).is_sensitive
 AVAILABLE = Availability("seatbelt", "", program="/usr/bin/sandbox-exec")

@@ -43,14 +43,14 @@ class ProgramModel:
         return ModelResponse(parts=[TextPart(text)], model_name=self.name, finish_reason="stop")
 
     def _run(self, prompt: str, cancelled: threading.Event) -> str:
-        from hilt.sandbox import process
+        from hilt.sandbox import capturing, spawning
 
-        finished = process.run(
+        finished = capturing.run(
             [self._surroundings.program("bash"), "-c", self._command],
             cwd=self._cwd,
             env=self._surroundings.environment(),
             stdin=prompt.encode("utf-8", "replace"),
-            limits=process.Limits(timeout=None, keep_bytes=_ANSWER_BYTES, max_bytes=2 * _ANSWER_BYTES),
+            limits=spawning.Limits(timeout=None, keep_bytes=_ANSWER_BYTES, max_bytes=2 * _ANSWER_BYTES),
             cancelled=cancelled,
         )
         if finished.reason != "exit" or finished.exit_code != 0:

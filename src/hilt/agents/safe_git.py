@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO, NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox import process
+from hilt.sandbox import capturing, spawning
 from hilt.surroundings import Surroundings
 from hilt.text.binary_patch import blob_id, hasher
 
@@ -103,8 +103,8 @@ class SafeGit:
         env = {**_VARIABLES, "PATH": self._surroundings.search_path(), **({"GIT_INDEX_FILE": index} if index else {})}
         if output is not None:
             return self._stream(argv, env, stdin, output)
-        limits = process.Limits(timeout=SECONDS, keep_bytes=OUTPUT_BYTES, max_bytes=OUTPUT_BYTES)
-        finished = process.run(argv, cwd=self._folder, env=env, stdin=stdin, limits=limits)
+        limits = spawning.Limits(timeout=SECONDS, keep_bytes=OUTPUT_BYTES, max_bytes=OUTPUT_BYTES)
+        finished = capturing.run(argv, cwd=self._folder, env=env, stdin=stdin, limits=limits)
         if finished.exit_code:
             raise git_failed(args[0], finished.stderr.head)
         return finished.stdout.head
@@ -115,14 +115,14 @@ class SafeGit:
         with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as errors:
             input_file.write(stdin)
             input_file.seek(0)
-            child = process.start(
+            child = spawning.start(
                 argv,
                 cwd=self._folder,
                 env=env,
                 stdin=input_file.fileno(),
                 stdout=output.fileno(),
                 stderr=errors.fileno(),
-                limits=process.Limits(timeout=SECONDS),
+                limits=spawning.Limits(timeout=SECONDS),
             )
             with child:
                 ended = child.wait(SECONDS)

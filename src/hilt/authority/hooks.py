@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hilt.policy.rule_forms import Names
     from hilt.policy.subject import Subject
     from hilt.processes.children import Processes
-    from hilt.sandbox.process import Finished
+    from hilt.sandbox.capturing import Finished
     from hilt.surroundings import Surroundings
 
 SCRIPTS = "hooks"  # folder next to a project's hook file, with scripts that are trusted together with it
@@ -476,12 +476,12 @@ def runner(processes: Callable[[], Processes], fence: Fence, surroundings: Surro
 def _run_unsandboxed(
     argv: list[str], data: bytes, seconds: float, fence: Fence, environ: Mapping[str, str], root: str
 ) -> Finished:
-    from hilt.sandbox import process
+    from hilt.sandbox import capturing, spawning
 
     cancelled = threading.Event()
     fence.watch(cancelled.set)
-    limits = process.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
-    finished = process.run(argv, cwd=root, env=environ, stdin=data, limits=limits, cancelled=cancelled)
+    limits = spawning.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
+    finished = capturing.run(argv, cwd=root, env=environ, stdin=data, limits=limits, cancelled=cancelled)
     fence.check()
     return finished
 

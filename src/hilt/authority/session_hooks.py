@@ -21,7 +21,7 @@ from hilt.policy.hook_results import AfterCall, BeforeCall
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.door import Door
-    from hilt.sandbox.process import Finished
+    from hilt.sandbox.capturing import Finished
 
 
 class SessionHooks:

@@ -15,7 +15,7 @@ from hilt.output import foreign_views
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.process import Captured, Finished
+    from hilt.sandbox.capturing import Captured, Finished
 
 QUOTED_CHARACTERS = 200
 EXCERPT_CHARACTERS = 10_000  # of a script's output, in errors and metadata

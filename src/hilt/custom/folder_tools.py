@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from hilt.custom.workers import Workers
     from hilt.fence import Fence
     from hilt.policy.decision import Vote
-    from hilt.sandbox.process import Confined, Finished
+    from hilt.sandbox.capturing import Finished
+    from hilt.sandbox.spawning import Confined
     from hilt.surroundings import Surroundings
 
 MARKDOWN, JSON = "tool.md", "tool.json"  # the first that exists is read

@@ -78,10 +78,10 @@ def runtime(suffix: str, surroundings: Surroundings) -> tuple[str, ...]:
 
 
 def _version(node: str, surroundings: Surroundings) -> tuple[int, int]:
-    from hilt.sandbox import process
+    from hilt.sandbox import capturing, spawning
 
-    limits = process.Limits(timeout=10.0)
-    finished = process.run([node, "--version"], cwd="/", env=_environment(surroundings), limits=limits)
+    limits = spawning.Limits(timeout=10.0)
+    finished = capturing.run([node, "--version"], cwd="/", env=_environment(surroundings), limits=limits)
     version = _VERSION.match(finished.stdout.head)
     return (int(version[1]), int(version[2])) if version else (0, 0)
 

@@ -20,7 +20,8 @@ from hilt.loaders import paths_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
-    from hilt.sandbox.process import Confined, Finished
+    from hilt.sandbox.capturing import Finished
+    from hilt.sandbox.spawning import Confined
     from hilt.surroundings import Surroundings
 
 OUTPUT_BYTES = 16 << 20  # of one stream: a cut JSON value cannot be parsed
@@ -164,20 +165,20 @@ def launch(runtime: str, script: str, surroundings: Surroundings, *, cwd: str, e
 
 def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: Confined | None = None) -> Finished:
     """Run a script to its end with data on its standard input; cancelling the call kills all its processes."""
-    from hilt.sandbox import process
+    from hilt.sandbox import capturing, spawning
 
     fence.check()
     cancelled = threading.Event()
     fence.watch(cancelled.set)
-    limits = process.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
-    finished = process.run(
+    limits = spawning.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
+    finished = capturing.run(
         launch.argv,
         cwd=launch.cwd,
         env=launch.env,
         stdin=data,
         limits=limits,
         cancelled=cancelled,
-        confined=confined or process.Confined(),
+        confined=confined or spawning.Confined(),
     )
     fence.check()
     return finished

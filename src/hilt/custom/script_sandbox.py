@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.custom.definition import Definition
     from hilt.processes.declared_sandbox import DeclaredSandbox
-    from hilt.sandbox.process import Confined, Finished
+    from hilt.sandbox.capturing import Finished
+    from hilt.sandbox.spawning import Confined
 
 
 class ConfineDeclared(Protocol):

@@ -29,7 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.processes.children import WorkingFolder
-    from hilt.sandbox.process import Captured, Confined, Finished
+    from hilt.sandbox.capturing import Captured, Finished
+    from hilt.sandbox.spawning import Confined
     from hilt.surroundings import Surroundings
 
 SHOWN_CHARACTERS = 32_000
@@ -174,20 +175,20 @@ class _BoundScript:
             raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
 
     def _run(self, ctx: Context, argv: list[str], folder: WorkingFolder, env: Mapping[str, str]) -> Finished:
-        from hilt.sandbox import process
+        from hilt.sandbox import capturing, spawning
 
         cancelled = threading.Event()
         ctx.fence.watch(cancelled.set)
 
         def run(sandbox: Confined | None) -> Finished:
-            return process.run(
+            return capturing.run(
                 argv,
                 cwd=folder.handle,
                 env=env,
-                limits=process.Limits(timeout=self._definition.timeout),
+                limits=spawning.Limits(timeout=self._definition.timeout),
                 cancelled=cancelled,
                 spill=ctx.overflow.open,
-                confined=sandbox or process.Confined(),
+                confined=sandbox or spawning.Confined(),
             )
 
         finished = run_confined(self._definition, self._confine, ctx, folder.path, run)

@@ -18,7 +18,7 @@ from hilt.wire import decode_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.process import Finished
+    from hilt.sandbox.capturing import Finished
 
 GRANT = "permission "  # the prefix of every grant of a permission; no rule has it
 MESSAGE_CHARACTERS = 2000

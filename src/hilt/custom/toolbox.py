@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool
     from hilt.processes.declared_sandbox import DeclaredSandbox
-    from hilt.sandbox.process import Confined
+    from hilt.sandbox.spawning import Confined
     from hilt.surroundings import Surroundings
 
 

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.processes.piped import PipedProgram
-    from hilt.sandbox.process import Child, Confined
+    from hilt.sandbox.spawning import Child, Confined
 
 PER_TOOL = 4  # busy workers of one tool; further concurrent calls wait
 MAX_IDLE = 16  # idle workers kept at most

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from hilt.files.door import Door
     from hilt.processes.jobs import Job, Jobs
     from hilt.processes.undoable import Overlays, UndoableRun
-    from hilt.sandbox import process
+    from hilt.sandbox.capturing import Finished
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.process import Child, Confined, Finished, RoomWatch
     from hilt.sandbox.profile import Availability
-    from hilt.sandbox.running import RunningWatch
+    from hilt.sandbox.spawning import Child, Confined, Excess, Limits, RoomWatch
+    from hilt.sandbox.watches import RunningWatch
 
 PIPE_BYTES = 1 << 20
 _ATTEMPTS = 5  # to start a program while others rename folders
@@ -114,7 +114,7 @@ class Processes:
         `on_output` receives the output as it arrives. `variables` extend the environment of every command. With
         `undoable`, the command runs on an overlay of the workspace if possible.
         """
-        from hilt.sandbox import process
+        from hilt.sandbox import capturing
 
         cancelled = threading.Event()
         self._fence.watch(cancelled.set)
@@ -127,7 +127,7 @@ class Processes:
                 nullcontext() if undoable is None else undoable.layer() as layer,
                 self._shared.confine(cwd.path, network=network, tty=tty, layer=layer) as confined,
             ):
-                finished = process.run(
+                finished = capturing.run(
                     argv,
                     cwd=cwd.handle,
                     env={**self._shared.environment, **(variables or {})},
@@ -159,7 +159,7 @@ class Processes:
             raise limit_error
         return finished
 
-    def _limit_error(self, finished: Finished, exceeded: process.Excess) -> ToolError:
+    def _limit_error(self, finished: Finished, exceeded: Excess) -> ToolError:
         """Return the error for a command that exceeded a limit, with its output."""
         from hilt.output import printed
         from hilt.sandbox import rooms
@@ -206,7 +206,7 @@ class Processes:
         *,
         tty: bool,
     ) -> Job:
-        from hilt.sandbox import process
+        from hilt.sandbox import spawning
 
         jobs = self._shared.jobs()
         with ExitStack() as unless_started:
@@ -216,7 +216,7 @@ class Processes:
             confined = resources.enter_context(self._shared.confine(cwd.path, network=network, tty=tty))
 
             def begin(stdin: int, stdout: int, stderr: int) -> Child:
-                return process.start(
+                return spawning.start(
                     argv,
                     cwd=cwd.handle,
                     env=self._shared.environment,
@@ -242,13 +242,13 @@ class Processes:
                 confined=confined,
             )
 
-    def _limits(self, seconds: float | None) -> process.Limits:
-        from hilt.sandbox import process
+    def _limits(self, seconds: float | None) -> Limits:
+        from hilt.sandbox import spawning
 
         shared = self._shared
         # the kernel's limit includes everything that the user already runs on this machine
         processes = shared.processes + _tasks()
-        return process.Limits(
+        return spawning.Limits(
             timeout=seconds,
             data=shared.memory,
             memory=min(shared.memory, machine_memory()),
@@ -274,7 +274,7 @@ class Processes:
         `stdin` is a descriptor, by default of /dev/null; `fds` are more descriptors, numbered from 3 in the program.
         `memory` limits the address space, in bytes. `reads` is what it may read; it has no other access to files.
         """
-        from hilt.sandbox import process
+        from hilt.sandbox import spawning
 
         with ExitStack() as ours:
             with ExitStack() as theirs:
@@ -288,9 +288,9 @@ class Processes:
                     stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
                     theirs.callback(os.close, stdin)
                 _widen(pipes[0][0])
-                limits = process.Limits(timeout=None, grace=0, settle=0, address_space=memory)
+                limits = spawning.Limits(timeout=None, grace=0, settle=0, address_space=memory)
                 ruleset = None if reads is None else theirs.enter_context(_ruleset(argv[0], reads))
-                child = process.start(
+                child = spawning.start(
                     argv,
                     cwd=cwd,
                     env=env,
@@ -298,7 +298,7 @@ class Processes:
                     stdout=pipes[0][1],
                     stderr=pipes[1][1],
                     limits=limits,
-                    confined=process.Confined(fds=fds, ruleset=ruleset, trusted=True),
+                    confined=spawning.Confined(fds=fds, ruleset=ruleset, trusted=True),
                 )
                 ours.enter_context(child)
             self._fence.watch(child.kill)
@@ -373,6 +373,13 @@ class OutputStream:
 def machine_memory() -> int:
     """Return the memory of the machine, in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def memory_groups() -> str | None:
+    """Return the folder of the control groups that limit the memory of commands; None where they are not supported."""
+    from hilt.sandbox.wardens import WARDENS
+
+    return WARDENS.groups.parent()
 
 
 @contextmanager

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from hilt.processes.piped import PipedProgram
     from hilt.processes.undoable import Overlays
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.profile import Profile, Sandbox
+    from hilt.sandbox.spawning import Confined, RoomWatch
     from hilt.surroundings import Surroundings
 
 

@@ -23,7 +23,7 @@ from hilt.output import printed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
-    from hilt.sandbox.process import Child, Confined, Excess, RoomWatch
+    from hilt.sandbox.spawning import Child, Confined, Excess, RoomWatch
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
@@ -444,7 +444,7 @@ class _Work:
         """Return the streams of a job on a terminal."""
         import termios
 
-        from hilt.sandbox.process import SCREEN
+        from hilt.sandbox.capturing import SCREEN
 
         self._source, screen = os.openpty()
         self._ours.callback(os.close, self._source)

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, ExitStack
 from time import monotonic
 
 from hilt.errors import ToolError
-from hilt.sandbox import process, rooms
-from hilt.sandbox.process import Child, Confined, Excess, RoomWatch
+from hilt.sandbox import rooms, spawning
+from hilt.sandbox.spawning import Child, Confined, Excess, RoomWatch
 
 _DEATH_SECONDS = 3.0
 
@@ -97,14 +97,14 @@ def start_piped(
             stderr, errors = _pipe(resources, theirs)
             for end in (stdin, stdout, stderr):
                 os.set_blocking(end, False)
-            child = process.start(
+            child = spawning.start(
                 argv,
                 cwd=cwd,
                 env=env,
                 stdin=source,
                 stdout=sink,
                 stderr=errors,
-                limits=process.Limits(timeout=None, grace=grace, settle=0, memory=memory),
+                limits=spawning.Limits(timeout=None, grace=grace, settle=0, memory=memory),
                 confined=confined,
             )
             resources.enter_context(child)

@@ -94,7 +94,8 @@ def find_bubblewrap(find_program: Find = _nowhere) -> str | None:
 
 def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, str]:
     """Test everything that a profile needs; on failure, return the reason."""
-    from hilt.sandbox.process import Limits, run
+    from hilt.sandbox.capturing import run
+    from hilt.sandbox.spawning import Limits
 
     limits = Limits(timeout=_PROBE_SECONDS)
     try:
@@ -169,7 +170,8 @@ def _mounts_overlays(program: str, state: str) -> bool:
 
 def _answers_calls(*prefix: str) -> bool:
     """Whether connecting.py may answer the system calls of a program; not in every container."""
-    from hilt.sandbox.process import Confined, Limits, run
+    from hilt.sandbox.capturing import run
+    from hilt.sandbox.spawning import Confined, Limits
 
     if os.uname().machine not in seccomp.MACHINES:
         return False
@@ -187,7 +189,8 @@ def _answers_calls(*prefix: str) -> bool:
 
 def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay], script: str) -> bool:
     """Whether a script runs in a sandbox with these mounts."""
-    from hilt.sandbox.process import Confined, Limits, run
+    from hilt.sandbox.capturing import run
+    from hilt.sandbox.spawning import Confined, Limits
 
     stage = os.path.join(os.path.realpath(state), "stage")
     try:
@@ -201,7 +204,8 @@ def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay]
 
 
 def _probe_seatbelt() -> Availability:
-    from hilt.sandbox.process import Limits, run
+    from hilt.sandbox.capturing import run
+    from hilt.sandbox.spawning import Limits
 
     if not os.access(_SEATBELT, os.X_OK):
         return Availability("none", f"{_SEATBELT} is missing.", ("files", "network", "processes"))

@@ -39,16 +39,16 @@ from hilt.sandbox import mounting, mountpoints, repositories, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks
-from hilt.sandbox.process import Confined
 from hilt.sandbox.profile import Availability, PathJudge, Profile, innermost, is_below, own_programs
+from hilt.sandbox.spawning import Confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Findings, Search
+    from hilt.sandbox.watches import Watches
 
 Identity = tuple[int, int]  # device and inode
 Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]

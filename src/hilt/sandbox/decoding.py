@@ -18,7 +18,7 @@ from hilt.errors import ToolError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
-    from hilt.sandbox.process import Finished
+    from hilt.sandbox.capturing import Finished
 
 MEMORY = 1 << 30
 OUTPUT_BYTES = 64 << 20
@@ -40,13 +40,13 @@ class Decoder(NamedTuple):
 
 def decode(decoder: Decoder, name: str, data: bytes, fence: Fence, /, **options: Any) -> Any:
     """Return what the decoder makes of `data`; raise its ToolError, or one for the limit that it exceeded."""
-    from hilt.sandbox import process, seccomp
+    from hilt.sandbox import capturing, seccomp, spawning
 
     cancelled = threading.Event()
     fence.watch(cancelled.set)
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     request = json.dumps([decoder.module, decoder.function, decoder.seconds, options]).encode()
-    limits = process.Limits(
+    limits = spawning.Limits(
         timeout=decoder.seconds * _WALL,
         grace=0,
         settle=0,
@@ -62,14 +62,14 @@ def decode(decoder: Decoder, name: str, data: bytes, fence: Fence, /, **options:
     strict = seccomp.FilterRules(internet=False, unix=False, user_namespaces=False, processes=False, group_bits=False)
     program_filter = seccomp.assemble(os.uname().machine, strict) if sys.platform == "linux" else None
     try:
-        finished = process.run(
+        finished = capturing.run(
             [sys.executable, "-I", "-c", _LAUNCH, package],
             cwd="/",
             env=variables.libraries(os.environ),
             stdin=request + b"\n" + data,
             limits=limits,
             cancelled=cancelled,
-            confined=process.Confined(ruleset=ruleset, program_filter=program_filter or b""),
+            confined=spawning.Confined(ruleset=ruleset, program_filter=program_filter or b""),
         )
     finally:
         decoder.turns.release()

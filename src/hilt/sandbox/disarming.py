@@ -3,7 +3,7 @@
 A watch is created before a program starts. It records what git reads there (repositories.py), and what in it makes git
 run a program. When the program has ended, git's ways are followed again, and new content that makes git run a program
 is disabled by renaming it. So is new configuration of agents and editors. Folders are opened by handle and links are
-not followed, so that nothing outside the workspace is touched. running.py holds the watches of running programs.
+not followed, so that nothing outside the workspace is touched. watches.py holds the watches of running programs.
 """
 
 from __future__ import annotations

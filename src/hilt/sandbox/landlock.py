@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from hilt.errors import ToolError
 from hilt.sandbox import ruleset, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
-from hilt.sandbox.process import Confined
 from hilt.sandbox.profile import PathJudge, Profile, developer_hint, innermost, is_below, own_programs, own_variables
 from hilt.sandbox.ruleset import Ruleset
+from hilt.sandbox.spawning import Confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.network import Loopbacks
     from hilt.sandbox.profile import Availability
-    from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Search
+    from hilt.sandbox.watches import Watches
 
 _READ = ruleset.EXECUTE | ruleset.READ_FILE
 _WRITE = (

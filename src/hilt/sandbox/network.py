@@ -62,13 +62,13 @@ class Loopbacks:
 
 def _make(available: Availability) -> tuple[int, int]:
     """Let bubblewrap create the namespaces, and open them before it exits."""
-    from hilt.sandbox import process
+    from hilt.sandbox import spawning
 
     pid_in, pid_out = os.pipe()
     hold_in, hold_out = os.pipe()
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        child = process.start(
+        child = spawning.start(
             (available.program, *_ISOLATED, "--", "/bin/sh", "-c", "echo $$; read -r line"),
             cwd="/",
             env={},

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.network import Loopbacks
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.rooms import Rooms
-    from hilt.sandbox.running import RunningWatch, Watches
     from hilt.sandbox.sensitive import NameRules, Search
+    from hilt.sandbox.spawning import Confined, RoomWatch
+    from hilt.sandbox.watches import RunningWatch, Watches
 
 Name = Literal["read-only", "workspace-write", "full"]
 Network = Literal["none", "loopback", "full"]
@@ -149,7 +149,7 @@ class Sandbox:
         A program with its own terminal (`tty`) keeps it; all others are detached from any terminal. With a `layer`, it
         runs on an overlay of the workspace; the caller first checks that an overlay is possible.
         """
-        from hilt.sandbox.process import Confined
+        from hilt.sandbox.spawning import Confined
 
         if profile.name == "full":
             yield Confined()
@@ -273,8 +273,8 @@ class Sandbox:
                 from hilt.places import running_dir
                 from hilt.sandbox.mountpoints import MountPoints
                 from hilt.sandbox.network import Loopbacks
-                from hilt.sandbox.running import Watches
                 from hilt.sandbox.sensitive import Search
+                from hilt.sandbox.watches import Watches
 
                 search = Search()
                 points = MountPoints(os.path.join(self._state, "mountpoints"))

@@ -16,7 +16,7 @@ from time import monotonic, thread_time
 
 from hilt.errors import ToolError
 from hilt.sandbox.handles import remove_tree
-from hilt.sandbox.process import Excess
+from hilt.sandbox.spawning import Excess
 
 _SLICE_SECONDS = 0.003
 _SLICE_ENTRIES = 128  # between two checks of the clock
@@ -120,7 +120,7 @@ class Room:
 
 
 class Stay:
-    """One command in a room, as `process.run` and jobs poll it."""
+    """One command in a room, as `capturing.run` and jobs poll it."""
 
     def __init__(self, room: Room, limit: int) -> None:
         self.limit = limit

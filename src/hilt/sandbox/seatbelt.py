@@ -15,13 +15,13 @@ from typing import NamedTuple
 from hilt.errors import ToolError
 from hilt.sandbox import repositories, sensitive
 from hilt.sandbox.disarming import Guard
-from hilt.sandbox.process import Confined
 from hilt.sandbox.profile import Availability, PathJudge, Profile, innermost, is_below, own_programs, own_variables
+from hilt.sandbox.spawning import Confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Findings, Search
+    from hilt.sandbox.watches import Watches
 
 MISSING = ("commands share the system's /tmp instead of a private one", "other processes are visible")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hilt.files.command_changes import CommandChange
     from hilt.processes.children import WorkingFolder
     from hilt.processes.undoable import UndoableRun
-    from hilt.sandbox.process import Finished
+    from hilt.sandbox.capturing import Finished
     from hilt.shell.risk import Risk
 
 MAX_TIMEOUT_SECONDS = 300

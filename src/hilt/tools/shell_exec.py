@@ -16,7 +16,7 @@ from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.process import Captured, Finished
+    from hilt.sandbox.capturing import Captured, Finished
 
 STDOUT_BYTES = 100 * 1024
 STDERR_BYTES = 50 * 1024

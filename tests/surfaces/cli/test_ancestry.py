@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from hilt.errors import ToolError
-from hilt.sandbox.process import Limits, run
+from hilt.sandbox.capturing import run
+from hilt.sandbox.spawning import Limits
 from hilt.surfaces.cli.ancestry import Process, _look_in_proc, _look_with_ps, ancestors, hilt_above, is_hilt
 from tests.surfaces.commands import HILT
 

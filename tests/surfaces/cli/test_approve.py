@@ -11,7 +11,8 @@ import pytest
 
 from hilt.config import digest
 from hilt.formats.digests import sha256
-from hilt.sandbox.process import Limits, run
+from hilt.sandbox.capturing import run
+from hilt.sandbox.spawning import Limits
 from hilt.state.approvals import ApprovalRequest, Approvals
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.ancestry import hilt_above

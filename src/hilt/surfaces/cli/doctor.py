@@ -174,14 +174,14 @@ def _trail(options: dict[str, str]) -> list[Finding]:
 
 
 def _ripgrep(options: dict[str, str]) -> list[Finding]:
-    from hilt.sandbox import process
+    from hilt.sandbox import capturing
     from hilt.search import ripgrep
 
     program = ripgrep.find()
     output = ""
     if program is not None:
         try:
-            output = process.run([program, "--no-config", "--version"], cwd="/", env={}).stdout.head.decode()
+            output = capturing.run([program, "--no-config", "--version"], cwd="/", env={}).stdout.head.decode()
         except (ToolError, UnicodeDecodeError):
             output = ""
     if output.startswith("ripgrep "):
@@ -231,8 +231,7 @@ def check_sandbox(options: dict[str, str]) -> list[Finding]:
 
 
 def _limits(options: dict[str, str]) -> list[Finding]:
-    from hilt.processes.children import machine_memory
-    from hilt.sandbox.process import GROUPS
+    from hilt.processes.children import machine_memory, memory_groups
 
     try:
         with open_runtime(options) as runtime:
@@ -240,7 +239,7 @@ def _limits(options: dict[str, str]) -> list[Finding]:
     except ToolError:
         return []  # _settings reports it
     megabytes = min(megabytes, machine_memory() >> 20)
-    parent = GROUPS.parent()
+    parent = memory_groups()
     if parent is not None:
         enforcement = f"enforced by the kernel, with control groups in {parent}"
     elif sys.platform == "linux":

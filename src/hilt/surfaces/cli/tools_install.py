@@ -177,7 +177,7 @@ def _write(staged: Staged, target: str) -> None:
 
 def _clone(url: str, folder: str, options: Mapping[str, str]) -> None:
     """Fetch the newest commit of a repository without running any of its code."""
-    from hilt.sandbox import process
+    from hilt.sandbox import capturing, spawning
 
     surroundings = surroundings_of(options)
     git = surroundings.program("git")
@@ -191,8 +191,8 @@ def _clone(url: str, folder: str, options: Mapping[str, str]) -> None:
     git_variables = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR")
     env = surroundings.environment({"GIT_TERMINAL_PROMPT": "0"}, without=git_variables)
     # a small repository can unpack into one of any size
-    limits = process.Limits(timeout=CLONE_SECONDS, data=1 << 30, file_size=256 << 20)
-    finished = process.run(argv, cwd=folder, env=env, limits=limits)
+    limits = spawning.Limits(timeout=CLONE_SECONDS, data=1 << 30, file_size=256 << 20)
+    finished = capturing.run(argv, cwd=folder, env=env, limits=limits)
     if finished.exit_code:
         output = finished.stderr.head.decode("utf-8", "replace").strip()
         raise ToolError("network_error", f"git could not fetch {one_line(url)}: {output or finished.reason}.")

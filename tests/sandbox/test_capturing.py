@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from hilt.errors import ToolError
-from hilt.sandbox import keeper, process
-from hilt.sandbox.process import Captured, Exit, Finished, Limits, run, start
+from hilt.sandbox import keeper, spawning, wardens
+from hilt.sandbox.capturing import Captured, Finished, run
+from hilt.sandbox.spawning import Exit, Limits, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
@@ -520,11 +521,10 @@ def test_a_keeper_that_was_killed_is_replaced_and_running_calls_finish(mark, tmp
 
 
 def test_a_stopped_keeper_is_replaced_by_the_next_call_that_needs_it(mark, monkeypatch):
-    ours = process._Keeper()
-    monkeypatch.setattr(process, "_KEEPER", ours)
-    with monkeypatch.context() as hasty:
-        hasty.setattr(process, "_START_SECONDS", 0.5)
-        mark.bash("true")
+    ours = wardens.Wardens(patience=0.5)
+    monkeypatch.setattr(spawning, "WARDENS", ours)
+    mark.bash("true")
+    ours.patience = HANG_SECONDS
     stopped = ours._pid
     os.kill(stopped, signal.SIGSTOP)
 
@@ -554,7 +554,7 @@ def test_a_confined_program_follows_its_prefix_and_inherits_descriptors_from_thr
     for word in ("one", "two"):
         (tmp_path / word).write_text(word)
         texts.append(os.open(tmp_path / word, os.O_RDONLY))
-    confined = process.Confined(prefix=("env", "ADDED=yes"), fds=tuple(reversed(texts)))
+    confined = spawning.Confined(prefix=("env", "ADDED=yes"), fds=tuple(reversed(texts)))
 
     finished = mark.bash("cat <&3; cat <&4; echo $ADDED; ls /proc/self/fd | wc -l", confined=confined)
 
@@ -574,7 +574,7 @@ def test_namespaces_are_entered_before_the_program_runs(mark):
         wait_until(lambda: read(f"/proc/{holder.pid}/uid_map").strip())
         namespaces = [os.open(f"/proc/{holder.pid}/ns/{name}", os.O_RDONLY) for name in ("user", "uts")]
 
-        finished = mark.bash("readlink /proc/self/ns/uts", confined=process.Confined(namespaces=tuple(namespaces)))
+        finished = mark.bash("readlink /proc/self/ns/uts", confined=spawning.Confined(namespaces=tuple(namespaces)))
 
         assert finished.stdout.head.decode().strip() == os.readlink(f"/proc/{holder.pid}/ns/uts")
         for namespace in namespaces:
@@ -586,11 +586,11 @@ def test_an_invalid_namespace_or_ruleset_prevents_the_start(mark):
     null = os.open("/dev/null", os.O_RDONLY)
 
     with pytest.raises(ToolError) as raised:
-        mark.bash("echo ran", confined=process.Confined(namespaces=(null,)))
+        mark.bash("echo ran", confined=spawning.Confined(namespaces=(null,)))
 
     assert raised.value.code == "sandbox_unavailable"
     with pytest.raises(ToolError) as raised:
-        mark.bash("echo ran", confined=process.Confined(ruleset=null))
+        mark.bash("echo ran", confined=spawning.Confined(ruleset=null))
     assert raised.value.code == "sandbox_unavailable"
     os.close(null)
 
@@ -625,7 +625,7 @@ def test_a_program_on_a_terminal_controls_it(mark, tmp_path):
 
 HILT = """
 import os, signal, sys
-from hilt.sandbox.process import run
+from hilt.sandbox.capturing import run
 if sys.argv[2] == "fork":
     run(["true"], cwd="/", env=dict(os.environ))
     if os.fork() == 0:
@@ -637,7 +637,7 @@ run(["bash", "-c", sys.argv[1]], cwd="/", env=dict(os.environ))
 @pytest.mark.parametrize("fork", [False, True], ids=["alone", "with a fork of itself"])
 def test_nothing_is_left_when_hilt_is_killed(mark, fork):
     script = f"setsid bash -c {STUBBORN!r} & (setsid sleep 300 &); {STUBBORN}"
-    source = Path(process.__file__).parents[2]
+    source = Path(spawning.__file__).parents[2]
     hilt = subprocess.Popen(
         [sys.executable, "-c", HILT, script, "fork" if fork else "alone"],
         env={"PATH": mark.env["PATH"], "PYTHONPATH": str(source), "MARK": mark.name},
@@ -710,10 +710,9 @@ def test_a_started_program_ends_with_its_descendants_when_it_is_killed_closed_or
 
 
 def test_without_sub_reapers_groups_and_parents_are_followed(mark, monkeypatch):
-    launch = process._LAUNCH.replace("keeper.main", "keeper._SUB_REAPER = False; keeper.main")
-    assert launch != process._LAUNCH
-    monkeypatch.setattr(process, "_LAUNCH", launch)
-    monkeypatch.setattr(process, "_KEEPER", fresh := process._Keeper())
+    launch = wardens._LAUNCH.replace("keeper.main", "keeper._SUB_REAPER = False; keeper.main")
+    assert launch != wardens._LAUNCH
+    monkeypatch.setattr(spawning, "WARDENS", fresh := wardens.Wardens(launch=launch))
 
     assert mark.bash("sleep 300 & nohup sleep 300 & echo on").stdout.head == b"on\n"
     assert mark.bash(f"setsid bash -c {STUBBORN!r} & {STUBBORN}", limits=SHORT).reason == "timeout"
@@ -735,8 +734,8 @@ def test_ps_and_proc_list_the_same_processes():
 def test_importing_starts_nothing_and_loads_nothing_heavy():
     script = f"""
 import sys
-sys.path.insert(0, {str(Path(process.__file__).parents[2])!r})
-import hilt.sandbox.process
+sys.path.insert(0, {str(Path(spawning.__file__).parents[2])!r})
+import hilt.sandbox.capturing
 print(sorted({{"asyncio", "subprocess", "socket", "selectors", "tempfile", "ctypes", "resource"}} & set(sys.modules)))
 print(open("/proc/thread-self/children").read())
 """
@@ -748,7 +747,7 @@ print(open("/proc/thread-self/children").read())
 @pytest.mark.skipif(sys.platform != "linux", reason="wrappers are recognized on Linux only")
 def test_a_timeout_signals_the_confined_program_and_not_its_wrapper(mark):
     outer = "trap 'echo outer was told' TERM; \"$@\"; echo outer saw $?"
-    confined = process.Confined(prefix=("bash", "-c", outer, "outer"))
+    confined = spawning.Confined(prefix=("bash", "-c", outer, "outer"))
 
     finished = mark.run("sleep", "300", limits=Limits(timeout=0.5, grace=20), confined=confined)
 
