@@ -146,7 +146,6 @@ STILL_BELOW: dict[str, str] = {
     "cli.grants": "state.approvals",
     "cli.log": "state.trail",
     "cli.mcp_install": "servers.configured",
-    "cli.mcp_servers": "servers.definitions servers.tools",
     "cli.person": "state.approvals",
     "cli.tool_files": (
         "custom.candidates custom.definition custom.discovery custom.launching custom.layers custom.workers "
@@ -160,7 +159,7 @@ STILL_BELOW: dict[str, str] = {
     "http.attendant": "state.approvals",
     "http.consents": "state.approvals state.questions",
     "http.feed": "state.approvals state.callers state.events state.hosts state.observer",
-    "http.records": "policy.rules servers.tools state.hosts",
+    "http.records": "policy.rules state.hosts",
     "http.serving": "state.events",
     "http.workspaces": "state.questions",
     "mcp.attendant": "state.approvals",

@@ -318,39 +318,26 @@ def _model(options: dict[str, str]) -> list[Finding]:
 
 
 def _servers(options: dict[str, str]) -> list[Finding]:
+    from hilt.desk.servers import servers
+
     try:
         with open_runtime(options) as runtime:
-            servers = runtime.servers()
-            if servers is None:
-                return []
-            configured, states = servers.configured(), servers.states()
+            found = servers(runtime)
     except ToolError:
         return []  # _settings reports it
-    from hilt.surfaces.cli.mcp_servers import summary
-
-    findings = []
-    for state in states:
-        name, fact = state.server.name, summary(state) + (", with notes" if state.notes else "")
-        remedy = (
-            places.command("mcp", "trust", name)
-            if state.difference
-            else places.command("mcp", "list")
-            if state.notes
-            else ""
-        )
-        findings.append(Finding("missing" if remedy else "ok", "mcp server", inert(f"{name}: {fact}"), remedy))
-    for path, names in configured.untrusted.items():
-        findings.append(
-            Finding(
-                "missing",
-                "mcp server",
-                inert(f"{', '.join(names)}: {path} is not trusted"),
-                places.command("trust", path),
-            )
-        )
+    if found is None:
+        return []
+    listing, findings = places.command("mcp", "list"), list[Finding]()
+    for server in found.servers:
+        remedy = places.command("mcp", "trust", server.id) if server.unaccepted else listing if server.notes else ""
+        fact = f"{server.id}: {server.summary}{', with notes' if server.notes else ''}"
+        findings.append(Finding("missing" if remedy else "ok", "mcp server", inert(fact), remedy))
+    for path, names in found.untrusted.items():
+        fact = inert(f"{', '.join(names)}: {path} is not trusted")
+        findings.append(Finding("missing", "mcp server", fact, places.command("trust", path)))
     return findings + [
-        Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), places.command("mcp", "list"))
-        for problem in configured.problems
+        Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), listing)
+        for problem in found.problems
     ]
 
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from hilt.call import Call, Json, Result
 from hilt.config import KEYS, digest
-from hilt.desk import changes, usage
+from hilt.desk import changes, servers, usage
 from hilt.desk.encoding import plain
 from hilt.formats.times import duration_seconds, rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
 from hilt.state.hosts import connected_hosts
 from hilt.surfaces.cli.audit import audit_data
 from hilt.surfaces.cli.config import without_secrets
-from hilt.surfaces.cli.mcp_servers import summary
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
@@ -25,7 +24,7 @@ from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.policy.rules import RuleSet
-    from hilt.servers.tools import Servers, State
+    from hilt.runtime import Runtime
 
 _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
 
@@ -245,7 +244,7 @@ def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
         ],
         "rules": [_rules(rules) for rules in runtime.authority.rulesets() if rules.file],
         "notes": runtime.authority.notes(),
-        "servers": _servers(runtime.servers()),
+        "servers": _servers(runtime),
         "hosts": [{**host._asdict(), "since": rfc3339(host.since)} for host in connected_hosts(runtime.state)],
         "workspace": runtime.root,
         "workspaces": served.folders,
@@ -261,37 +260,24 @@ def _rules(rules: RuleSet) -> dict[str, Any]:
     }
 
 
-def _servers(servers: Servers | None) -> list[dict[str, Any]]:
+def _servers(runtime: Runtime) -> list[dict[str, Any]]:
     """Return the MCP servers of a workspace, including those in untrusted files."""
-    if servers is None:
-        return []
+    found = servers.servers(runtime) or servers.OtherServers()
     defaults = {"transport": "", "disabled": False, "tools": [], "failure": "", "notes": [], "unaccepted": []}
     untrusted = [
         {"id": name, "origin": path, "status": "untrusted", "summary": "its file is not trusted", **defaults}
-        for path, names in servers.configured().untrusted.items()
+        for path, names in found.untrusted.items()
         for name in names
     ]
-    return [*map(_server, servers.states()), *untrusted]
+    return [*map(_server, found.servers), *untrusted]
 
 
-def _server(state: State) -> dict[str, Any]:
-    server, difference = state.server, state.difference
-    status = "running" if state.running else "stopped"
-    if state.tools is None:
-        status = "unknown"
-    if state.failure:
-        status = "failed"
+def _server(server: servers.OtherServer) -> dict[str, Any]:
+    changes = server.unaccepted
     return {
-        "id": server.name,
-        "transport": server.transport,
-        "origin": server.origin,
-        "disabled": server.disabled,
-        "status": "disabled" if server.disabled else status,
-        "summary": summary(state),
-        "tools": [tool.listed_name for tool in state.tools or ()],
-        "failure": state.failure,
-        "notes": list(state.notes),
-        "unaccepted": [*difference.changed, *difference.new, *difference.removed],
+        **{name: value for name, value in plain(server).items() if name in _SERVER["properties"]},
+        "tools": [tool.name for tool in server.tools],
+        "unaccepted": [*changes.changed, *changes.new, *changes.removed],
     }
 
 
