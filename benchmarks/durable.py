@@ -19,7 +19,7 @@ from hilt.agents.conversation import Conversation
 from hilt.agents.durable.postgres import PostgresDatabase
 from hilt.agents.durable.runs import DurableRuns
 from hilt.agents.marks import Marks
-from hilt.agents.steps import Steps
+from hilt.agents.steps import Steps, TranscriptOnly
 from hilt.agents.transcripts import Record, Transcripts
 from hilt.output.redaction import Redactor
 from hilt.output.run_events import RunEnded
@@ -52,15 +52,18 @@ def _steps(place: Place, name: str, flags: dict[str, str]) -> Iterator[Figure]:
             rounds = [
                 (
                     milliseconds(lambda: _bare(durable, STEPS)) / STEPS,
-                    milliseconds(lambda: talk(TURNS, None)),
-                    milliseconds(lambda: talk(TURNS, durable)),
+                    milliseconds(lambda: talk(TURNS, TranscriptOnly())),
+                    milliseconds(lambda: talk(TURNS, durable.steps())),
                 )
                 for _ in range(ROUNDS)
             ]
             bare, plain, stored = (min(times) for times in zip(*rounds, strict=True))
             steps = 2 * AGENT_TURNS + 3
             rates = [
-                (_rate(steps, lambda: _bare(durable, steps, runtime)), _rate(steps, lambda: talk(AGENT_TURNS, durable)))
+                (
+                    _rate(steps, lambda: _bare(durable, steps, runtime)),
+                    _rate(steps, lambda: talk(AGENT_TURNS, durable.steps())),
+                )
                 for _ in range(3)
             ]
         finally:
@@ -95,7 +98,7 @@ def _bare(durable: DurableRuns, steps: int, runtime: Runtime | None = None) -> N
 
     async def main() -> None:
         for number in range(steps):
-            await durable.run("step", call if runtime is not None and number % 2 else nothing)
+            await durable.steps().run("step", call if runtime is not None and number % 2 else nothing)
 
     def work() -> RunEnded:
         durable.run_loop(main())
@@ -104,7 +107,7 @@ def _bare(durable: DurableRuns, steps: int, runtime: Runtime | None = None) -> N
     durable.run_workflow(f"bare_{time.time_ns()}_{next(_number)}", 1, work)
 
 
-def _talk(runtime: Runtime, durable: DurableRuns, turns: int, steps: Steps | None) -> None:
+def _talk(runtime: Runtime, durable: DurableRuns, turns: int, steps: Steps) -> None:
     """Run a conversation of this many calls, with durable steps or without."""
     session = f"talk_{time.time_ns()}_{next(_number)}"
 
@@ -121,7 +124,7 @@ def _talk(runtime: Runtime, durable: DurableRuns, turns: int, steps: Steps | Non
             raise RuntimeError(f"the run ended with {ended}")
         return ended
 
-    if steps is None:
+    if isinstance(steps, TranscriptOnly):
         asyncio.run(main())
     else:
         durable.run_workflow(session, 1, lambda: durable.run_loop(main()))

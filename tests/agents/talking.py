@@ -42,6 +42,7 @@ class Talk:
     ) -> None:
         self.server = server
         self.events: list[Event] = []
+        self.emit: Callable[[Event], None] = self.events.append  # a test may replace it
         self.pauses: list[float] = []
         self._people = people
         url = server.url if kind == "anthropic" else server.openai_url
@@ -59,12 +60,15 @@ class Talk:
     async def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
+    def _show(self, event: Event) -> None:
+        self.emit(event)
+
     def open(self, *, is_new: bool = True, limits: RunLimits | None = None) -> Conversation:
         """Open the conversation, on a running event loop."""
         clock = Clock(sleep=self._sleep, jitter=lambda: 1.0)
         return open_conversation(
             self.runtime,
-            self.events.append,
+            self._show,
             title="test",
             is_new=is_new,
             limits=limits,

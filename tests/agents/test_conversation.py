@@ -493,7 +493,7 @@ def test_nothing_runs_once_the_turn_is_interrupted(talk, folder):
             if isinstance(event, CallStarted):
                 conversation.cancel()
 
-        conversation._emit = emit
+        talking.emit = emit
         return await conversation.send("Hi")
 
     assert talking.run(work).status == 130
@@ -508,7 +508,7 @@ def test_a_failing_listener_is_not_a_fault_of_the_provider(talk):
         def emit(event):
             raise BrokenPipeError("nobody listens")
 
-        conversation._emit = emit
+        talking.emit = emit
         await conversation.send("Hi")
 
     with pytest.raises(BrokenPipeError):

@@ -22,8 +22,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from hilt.agents.compaction import records_of
-from hilt.agents.messages import messages_of
+from hilt.agents.messages import messages_of, records_of
 from hilt.agents.transcripts import Transcripts, read
 from hilt.errors import ToolError
 from hilt.output.redaction import Redactor

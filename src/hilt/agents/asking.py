@@ -1,4 +1,7 @@
-"""One request to a model: retried after a fault with growing pauses, the pieces of the answer emitted as they come."""
+"""Requests to a model: retried after a fault with growing pauses, the pieces of the answer emitted as they come.
+
+The tokens of each request count against the budget of the run, and its cost is added up.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,16 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from pydantic_ai.messages import ModelResponse
+from pydantic_ai.usage import RequestUsage
 
+from hilt.agents.budgets import Budget, RunLimits
+from hilt.agents.interruption import Interruption, offload
 from hilt.agents.model import LanguageModel, Listener, ModelFault, ModelInput
-from hilt.output.run_events import Event, Notice, TextPiece, ThoughtPiece
+from hilt.output.run_events import Event, Notice, TextPiece, ThoughtPiece, TokensUsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.prices import CostMeter
 
 ATTEMPTS = 6
 FIRST_PAUSE = 1.0
@@ -25,6 +35,65 @@ class Clock(NamedTuple):
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = random.random
+
+
+class MeteredModel:
+    """The model of a conversation, with what its requests use."""
+
+    def __init__(self, model: LanguageModel, meter: CostMeter | None, clock: Clock, interruption: Interruption) -> None:
+        """`meter` counts the cost."""
+        self._model = model
+        self._meter = meter
+        self._clock = clock
+        self._interruption = interruption
+        self.budget = Budget(RunLimits(), clock.now)
+
+    @property
+    def name(self) -> str:
+        """The name, as in the settings."""
+        return self._model.name
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens fit into its context."""
+        return self._model.context_tokens
+
+    def begin(self, limits: RunLimits) -> Budget:
+        """Begin a run within these limits."""
+        self.budget = Budget(limits, self._clock.now)
+        return self.budget
+
+    async def check(self) -> None:
+        """Count one more request, or raise if a limit is reached."""
+        self.budget.take_turn()
+        if self._meter is not None:
+            await offload(self._meter.check)
+
+    async def ask(self, request: ModelInput, emit: Callable[[Event], None]) -> ModelResponse:
+        """Return the model's answer; raise ModelFault, or why the turn ends."""
+        return await self._interruption.wait_for(ask(self._model, request, emit, self._clock))
+
+    async def count(self, usage: RequestUsage, context_used: int, emit: Callable[[Event], None]) -> float | None:
+        """Count the tokens of a request; return its cost in dollars, None if it is unknown."""
+        self.budget.spend(usage.input_tokens + usage.output_tokens)
+        meter = self._meter
+        cost = None if meter is None else await offload(lambda: meter.add(usage))
+        emit(TokensUsed(usage.input_tokens, usage.output_tokens, cost, context_used, self.context_tokens))
+        return cost
+
+    async def change(self, model: LanguageModel, meter: CostMeter | None) -> None:
+        """Switch to another model, and close the previous one."""
+        previous, previous_meter = self._model, self._meter
+        self._model, self._meter = model, meter
+        await previous.close()
+        if previous_meter is not None:
+            previous_meter.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._model.close()
+        if self._meter is not None:
+            self._meter.close()
 
 
 async def ask(model: LanguageModel, request: ModelInput, emit: Callable[[Event], None], clock: Clock) -> ModelResponse:

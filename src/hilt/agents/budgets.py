@@ -12,20 +12,20 @@ MAX_TURNS = 50
 
 
 class RunLimits(NamedTuple):
-    """The limits of a run; None is no limit. Tokens count input and output."""
+    """The limits of a run; None is no limit. Tokens count input and output; `above` are those of the run above."""
 
     turns: int | None = MAX_TURNS
     tokens: int | None = None
     seconds: float | None = None
+    above: Allowance | None = None
 
 
 class Budget:
     """What a run has used of its limits. The tokens of an agent count against the limits of its parent, too."""
 
-    def __init__(self, limits: RunLimits, clock: Callable[[], float], above: Allowance | None = None) -> None:
-        """`above` is what the run that started this one may use."""
+    def __init__(self, limits: RunLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
-        self._above = above
+        self._above = limits.above
         self._clock = clock
         self._began = clock()
         self.turns = 0

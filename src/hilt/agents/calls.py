@@ -69,21 +69,21 @@ class TurnCalls:
         runtime: Runtime,
         emit: Callable[[Event], None],
         *,
-        client: str,
+        client: Callable[[], str],
         asks_person: bool,
         plan_compaction: Callable[[str], str],
         is_stopped: Callable[[], bool],
         allowance: Callable[[], Allowance],
         person: Attendant | None = None,
     ) -> None:
-        """`client` is the name of the model, for the record. `asks_person` is whether a user is available to ask.
+        """`client` returns the name of the model, for the record. `asks_person` is whether a user is available to ask.
 
         `person` is the client that asks the user, if it is not the runtime itself. Once `is_stopped`, no further call
         starts.
         """
         self._runtime = runtime
         self._emit = emit
-        self.client = client
+        self._client = client
         self._asks_person = asks_person
         self._plan_compaction = plan_compaction
         self._is_stopped = is_stopped
@@ -116,7 +116,7 @@ class TurnCalls:
                     stopped = ToolError("cancelled", f"The call of {call.tool} did not run: the turn was interrupted.")
                     deliver(call, Result(error=call.error or stopped))
                     continue
-                request = Call(call.tool, call.args, id=call.id, client=self.client)
+                request = Call(call.tool, call.args, id=call.id, client=self._client())
                 attendant = CallAttendant(
                     call,
                     report,

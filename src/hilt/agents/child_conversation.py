@@ -13,6 +13,7 @@ from hilt.agents.child_budgets import limits_of, tokens
 from hilt.agents.durable.leases import TakenOver
 from hilt.agents.durable.runs import DurableRuns, InterruptedCalls, runs_of_last_turn
 from hilt.agents.starting import open_conversation, transcripts_of
+from hilt.agents.steps import Settle, TranscriptOnly, unknown_outcome
 from hilt.agents.transcripts import Record, read
 from hilt.call import AGENT
 from hilt.errors import ToolError
@@ -119,7 +120,7 @@ class ChildConversation:
             durable.take_over(agent.id, earlier, transcripts)
         is_new = not transcripts.exists(agent.id)
         records = [] if is_new else list(read(transcripts.path(agent.id)))
-        settle = None
+        settle: Settle = unknown_outcome
         if earlier and earlier[-1].outcome == LOST:
             settle = InterruptedCalls(runtime, runs_of_last_turn(earlier, records)).settle
         used = [0, 0]
@@ -139,18 +140,17 @@ class ChildConversation:
                 caller.report(call_line(event.tool, event.args))
 
         def talk() -> RunEnded:
+            limits = limits_of(agent, max(0, unrecorded), now=store.database.read(store.database.now))
             conversation = open_conversation(
                 runtime,
                 on_event,
                 title=agent.title,
                 is_new=is_new,
-                limits=limits_of(agent, max(0, unrecorded), now=store.database.read(store.database.now)),
+                limits=limits._replace(above=above),
                 asks_person=caller.asks_person,
                 role=agent.profile.role,
-                above=above,
                 person=caller.client,
-                steps=durable,
-                settle=settle,
+                steps=TranscriptOnly(settle) if durable is None else durable.steps(settle),
             )
             self._run.set(conversation)
             talking = self._talk(conversation, records)

@@ -93,6 +93,22 @@ def messages_of(records: Iterable[Record]) -> list[ModelMessage]:
     return messages
 
 
+def records_of(messages: Iterable[ModelMessage]) -> list[Record]:
+    """Return messages as records of a transcript."""
+    records: list[Record] = []
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            records.append({"type": "answer", **answer_record(message)})
+            continue
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                records.append({"type": "result", **result_record(part)})
+            elif isinstance(part, UserPromptPart):
+                facts = {"metadata": message.metadata} if message.metadata else {}
+                records.append({"type": "user", "content": content_record(part.content), **facts})
+    return records
+
+
 def _part_record(part: ModelResponsePart) -> Record | None:
     """Return a part with the fields that differ from their defaults; None for parts that hilt does not request."""
     kind = next((name for name, part_type in _PARTS.items() if isinstance(part, part_type)), None)

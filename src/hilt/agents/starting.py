@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
-    from hilt.agents.steps import Settle, Steps
+    from hilt.agents.steps import Steps
     from hilt.context import Attendant
     from hilt.output.run_events import Event
-    from hilt.state.agent_calls import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
 # the variable that a provider's own library reads; others are reported by the library itself
@@ -158,9 +157,7 @@ def open_conversation(
     clock: Clock | None = None,
     agent: str = "",
     role: str = "",
-    above: Allowance | None = None,
     steps: Steps | None = None,
-    settle: Settle | None = None,
     person: Attendant | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if the session is in use.
@@ -171,6 +168,7 @@ def open_conversation(
     from hilt.agents.asking import Clock
     from hilt.agents.budgets import RunLimits
     from hilt.agents.conversation import Conversation
+    from hilt.agents.steps import TranscriptOnly
 
     transcript, marks = open_transcript(runtime, model.name, title, is_new=is_new, agent=agent)
     return Conversation(
@@ -184,8 +182,6 @@ def open_conversation(
         meter=open_meter(runtime, program, choice),
         clock=clock or Clock(),
         role=role,
-        above=above,
-        steps=steps,
-        settle=settle,
+        steps=steps or TranscriptOnly(),
         person=person,
     )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from hilt import pipeline
 from hilt.agents.durable.places import DurablePlace, machine_name, open_workflows
+from hilt.agents.steps import RunCalls, Settle, unknown_outcome
 from hilt.agents.transcripts import Record, Transcripts, read
 from hilt.authority.authority import only_reads
 from hilt.call import Call, Result
@@ -20,6 +21,7 @@ from hilt.state.agent_runs import RunRecord
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.calls import MadeCall
+    from hilt.agents.durable.workflows import Workflows
     from hilt.output.run_events import RunEnded
 
 T = TypeVar("T")
@@ -74,9 +76,9 @@ class DurableRuns:
         with asyncio.Runner(loop_factory=_StepLoop) as runner:
             return runner.run(main)
 
-    async def run(self, name: str, work: Callable[[], Awaitable[Record]]) -> Record:
-        """Run a step of the workflow on this thread; implements Steps."""
-        return await self._workflows.step(name, work)
+    def steps(self, settle: Settle = unknown_outcome) -> StoredSteps:
+        """Return the steps of the workflow on this thread; `settle` decides on calls that were interrupted."""
+        return StoredSteps(self._workflows, settle)
 
     def clean(self, days: float) -> int:
         """Delete the steps of agents that ended, if they are older than this; return how many runs."""
@@ -87,6 +89,46 @@ class DurableRuns:
 
         now = datetime.fromtimestamp(self._database.read(self._database.now) / 1e9, UTC)
         return self._workflows.delete_before(now - timedelta(days=days), select_needed)
+
+
+class StoredSteps:
+    """The steps of a workflow; implements Steps."""
+
+    def __init__(self, workflows: Workflows, settle: Settle) -> None:
+        self._workflows = workflows
+        self.settle = settle
+
+    async def run(self, name: str, work: Callable[[], Awaitable[Record]]) -> Record:
+        """Do the work of a step and return its record once it is stored."""
+        return await self._workflows.step(name, work)
+
+    async def run_calls(self, calls: Sequence[MadeCall], run: RunCalls, on_kept: Callable[[Record], None]) -> None:
+        """Run the calls of a turn. They begin when every step has begun, so that they start in their order."""
+        loop = asyncio.get_running_loop()
+        records: dict[int, asyncio.Future[Record]] = {call.place: loop.create_future() for call in calls}
+        all_begun = asyncio.Event()
+        waiting = len(calls)
+
+        async def step(call: MadeCall) -> None:
+            async def work() -> Record:
+                nonlocal waiting
+                waiting -= 1
+                if not waiting:
+                    all_begun.set()
+                return await records[call.place]
+
+            on_kept(await self.run(f"{call.tool} {call.id}", work))
+
+        begun = asyncio.ensure_future(all_begun.wait())
+        tasks = [asyncio.ensure_future(step(call)) for call in calls]
+        try:
+            await asyncio.wait([begun, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            if begun.done():
+                await run(lambda call, record: records[call.place].set_result(record))
+            await asyncio.gather(*tasks)
+        finally:
+            for task in (begun, *tasks):
+                task.cancel()
 
 
 class _StepLoop(asyncio.SelectorEventLoop):
@@ -143,12 +185,7 @@ class InterruptedCalls:
         return self._unknown(call)
 
     def _unknown(self, call: MadeCall) -> Result:
-        error = ToolError(
-            "outcome_unknown",
-            f"hilt was stopped on {self._host} before the result of this call of {call.tool} was recorded; it may have "
-            "run.",
-        )
-        return Result(error=error)
+        return unknown_outcome(call, self._host)
 
 
 def _id(agent: str, number: int) -> str:
