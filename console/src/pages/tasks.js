@@ -82,7 +82,7 @@ function NewTask({ reload }) {
   const submit = async (event) => {
     event.preventDefault();
     if (title.trim()) await add.run();
-    field.current.focus();
+    field.current?.focus(); // the form may have gone meanwhile
   };
   return html`
     <form class="row-form" onSubmit=${submit}>

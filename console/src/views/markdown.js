@@ -1,4 +1,4 @@
-import { html, useEffect, useRef, useState } from "../html.js";
+import { html, useLayoutEffect, useRef, useState } from "../html.js";
 import { Lines } from "../parts/lines.js";
 import { oneLine } from "../text.js";
 
@@ -6,7 +6,8 @@ import { oneLine } from "../text.js";
 export function Markdown({ view }) {
   const element = useRef(null);
   const [isDrawn, setDrawn] = useState(false);
-  useEffect(() => {
+  // a layout effect: other effects end only after the next frame, when the element has gone
+  useLayoutEffect(() => {
     let isCurrent = true;
     import("./rendering.js").then(
       ({ rendered }) => {

@@ -21,7 +21,7 @@ import{D as f,H as E,I as O,K as C,L as T,M as I,V as A,Z as L,_ as k,c as b,d a
       ${d!==null&&r`<${P} task=${d} reload=${e} onClose=${()=>$(null)} />`}
     <//>
   `}function M(t){let u=t[0]?.status==="completed";return[...t].sort((o,e)=>u?e.updated<o.updated?-1:1:o.id-e.id)}function j({reload:t}){let[u,o]=b(""),e=y(null),d=k(async()=>{await w.post("/v1/tasks",{title:u.trim()},v()),o(""),await t()});return r`
-    <form class="row-form" onSubmit=${async s=>{s.preventDefault(),u.trim()&&await d.run(),e.current.focus()}}>
+    <form class="row-form" onSubmit=${async s=>{s.preventDefault(),u.trim()&&await d.run(),e.current?.focus()}}>
       <${f} label="Title" value=${u} onInput=${o} inputRef=${e} maxlength="200" placeholder="What needs to be done" data-filter="" />
       <button type="submit" class="main" disabled=${d.isRunning}>Add</button>
     </form>
