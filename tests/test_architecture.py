@@ -131,46 +131,30 @@ BELOW_THE_DESK = {
 }
 # surfaces that still import rooms below the desk, and which: remove what is mended, add nothing
 STILL_BELOW: dict[str, str] = {
-    "chat.completion": "agents.references",
-    "chat.people": "state.approvals",
-    "cli.approve": "state.approvals",
     "cli.audit": "state.trail",
     "cli.call": "custom.scripts",
     "cli.config": "authority.rulebook",
-    "cli.deny": "state.approvals",
     "cli.doctor": (
         "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.capturing sandbox.profile "
         "search.ripgrep state.directory state.inventory state.reserve"
     ),
     "cli.explain": "authority.explanation",
-    "cli.grants": "state.approvals",
     "cli.log": "state.trail",
     "cli.mcp_install": "servers.configured",
-    "cli.person": "state.approvals",
     "cli.tool_files": (
-        "custom.candidates custom.definition custom.discovery custom.launching custom.layers custom.workers "
-        "state.approvals"
+        "custom.candidates custom.definition custom.discovery custom.launching custom.layers custom.workers"
     ),
     "cli.tools": "custom.definition custom.layers policy.modes",
     "cli.tools_install": (
         "custom.candidates custom.definition custom.discovery custom.workers sandbox.capturing sandbox.spawning"
     ),
     "cli.tools_installed": "custom.candidates custom.definition",
-    "http.attendant": "state.approvals",
-    "http.consents": "state.approvals state.questions",
-    "http.feed": "state.approvals state.callers state.events state.hosts state.observer",
+    "http.feed": "state.callers state.events state.hosts state.observer",
     "http.records": "policy.rules state.hosts",
     "http.serving": "state.events",
-    "http.workspaces": "state.questions",
-    "mcp.attendant": "state.approvals",
-    "mcp.calls": "state.approvals",
-    "mcp.forms": "state.approvals",
     "mcp.front": "state.hosts",
-    "mcp.open_forms": "authority.prompting authority.questioning state.approvals state.questions",
     "mcp.server": "state.hosts",
-    "opening": "authority.consent authority.principal",
     "resident": "lsp.access state.locks state.trail",
-    "terminal_prompt": "state.approvals",
 }
 
 

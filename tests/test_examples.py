@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from hilt.call import UserAnswer
 from hilt.runtime import Runtime
-from hilt.state.approvals import UserAnswer
 from hilt.testing import environment
 from tests.databases import connected
 from tests.programs import PATH, program

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from hilt.call import Call, Result
+from hilt.call import ApprovalRequest, Call, Result, UserAnswer
 from hilt.errors import ToolError
 from hilt.policy.modes import MODES
 from hilt.policy.paths import ASKED, PROTECTED, PathRules, matcher, without
 from hilt.runtime import Runtime
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder, environment
 from tests.trusting import file_at

@@ -1,7 +1,7 @@
 """The values passed between layers: a Call in, an Output from the tool, a Result out."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from hilt.errors import ToolError
 
@@ -59,6 +59,43 @@ class ShownChange(NamedTuple):
     def is_complete(self) -> bool:
         """Whether the diff has the contents of all files."""
         return not any(file.missing for file in self.files)
+
+
+class UserAnswer(NamedTuple):
+    """A person's answer to a call: once, always, all, preview or deny, and why."""
+
+    kind: str
+    reason: str = ""
+    by: str = ""
+    preview_id: str = ""  # the id of the preview, if there already is one
+
+
+class ApprovalRequest(NamedTuple):
+    """What a person sees of a call. `rules` are the rules that "always" would store; empty if it is not offered.
+
+    With `preview`, the person may request a preview: it is run, and the question is asked again with its diff.
+    """
+
+    tool: str
+    arguments: Mapping[str, Json]
+    reason: str  # of the decision to ask
+    kind: Literal["command", "edit", "call"] = "call"
+    command: str = ""
+    risk: str = ""
+    part: str = ""  # the part of the command that has this risk
+    risk_reason: str = ""  # why it has this risk
+    files: tuple[ShownFile, ...] = ()  # that it would change; empty if that is not known
+    diff: str = ""  # unified
+    rules: tuple[str, ...] = ()
+    workspace: str = ""  # its folder
+    session: str = ""
+    folder: str = ""  # where a stored rule applies: for a command, the folder it runs in
+    client: str = ""  # the name that the calling program reports
+    preview: bool = False
+
+
+Asker = Callable[[ApprovalRequest], UserAnswer]  # asks the person at this process to approve a call
+Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # asks them questions; returns the answers by question
 
 
 class Output(NamedTuple):

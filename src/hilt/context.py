@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from hilt.call import Json
+from hilt.call import ApprovalRequest, Json, UserAnswer
 from hilt.fence import Fence
 
 TYPE_CHECKING = False
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hilt.processes.jobs import Jobs
     from hilt.skills.library import SkillLibrary
     from hilt.state.agent_calls import Agents, Allowance
-    from hilt.state.approvals import ApprovalRequest, UserAnswer
     from hilt.state.board import Board
     from hilt.state.memory import Memory
     from hilt.state.todos import TodoLists

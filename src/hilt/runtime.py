@@ -15,7 +15,7 @@ from hilt.active_call import ActiveCall
 from hilt.authority import rulebook
 from hilt.authority.authority import Authority, only_reads, vote_on_reading
 from hilt.authority.path_vote import vote_on_paths
-from hilt.call import Call, Json, Result, Touch, check_name, storable
+from hilt.call import Asker, Call, Json, Questioner, Result, Touch, check_name, storable
 from hilt.catalog import Catalog, FoundTool, built_in_names
 from hilt.config import RuntimePaths
 from hilt.context import Attendant, Context
@@ -40,10 +40,9 @@ from hilt.surroundings import Surroundings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.children import AgentHost
-    from hilt.authority.consent import Asker
     from hilt.authority.explanation import Explanation
     from hilt.authority.hooks import EventResult
-    from hilt.authority.principal import Questioner, SessionPrincipal
+    from hilt.authority.principal import SessionPrincipal
     from hilt.custom.layers import CustomTools
     from hilt.custom.watching import FolderWatch
     from hilt.desktop.control import Desktop

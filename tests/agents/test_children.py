@@ -174,7 +174,7 @@ def test_hooks_of_the_parents_session_apply_to_its_children(talk, folder):
 
 
 def test_a_childs_question_and_approval_are_marked_with_its_name(talk, folder):
-    from hilt.state.approvals import UserAnswer
+    from hilt.call import UserAnswer
 
     asked: list[Any] = []
     questions: list[Any] = []

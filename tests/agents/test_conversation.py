@@ -11,8 +11,8 @@ import pytest
 
 from hilt import Output, tool
 from hilt.agents.budgets import RunLimits
+from hilt.call import UserAnswer
 from hilt.output.run_events import ApprovalAsked, CallStarted, as_json
-from hilt.state.approvals import UserAnswer
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.talking import FORMATS, until
 from tests.programs import needs_sandbox

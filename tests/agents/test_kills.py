@@ -19,7 +19,7 @@ STRESS = os.environ.get("HILT_STRESS")
 
 START = """
 import threading
-from hilt.state.approvals import UserAnswer
+from hilt.call import UserAnswer
 
 def wait_for_ever(asked):
     open(options["at"], "w").close()

@@ -61,7 +61,7 @@ CHANGE = (
 
 @needs_sandbox
 def test_changes_in_a_worktree_are_applied_with_approval(talk, repository, base):
-    from hilt.state.approvals import UserAnswer
+    from hilt.call import UserAnswer
 
     asked: list[Any] = []
 
@@ -460,7 +460,7 @@ def test_jobs_of_an_agent_end_before_its_changes_are_applied(talk, repository, b
 
 
 def test_changes_that_the_user_makes_meanwhile_are_not_deleted(talk, repository, base):
-    from hilt.state.approvals import UserAnswer
+    from hilt.call import UserAnswer
 
     def asker(question: Any) -> UserAnswer:
         (name,) = worktrees(base)

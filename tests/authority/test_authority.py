@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.authority.authority import IDLE_SECONDS, MODE
-from hilt.call import Call, Output, Result, Touch
+from hilt.call import ApprovalRequest, Call, Output, Result, Touch, UserAnswer
 from hilt.declaration import Tool, Traits, tool
 from hilt.policy.modes import MODES
 from hilt.runtime import Runtime
-from hilt.state.approvals import ApprovalRequest, Approvals, UserAnswer
+from hilt.state.approvals import Approvals
 from hilt.state.session_values import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment

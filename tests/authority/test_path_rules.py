@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from hilt.call import Call, Result
+from hilt.call import Call, Result, UserAnswer
 from hilt.errors import ToolError
 from hilt.files.door import Door, Root
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.runtime import Runtime
 from hilt.sandbox.profile import Profile
-from hilt.state.approvals import UserAnswer
 from hilt.testing import Folder, environment
 from tests.state.exchanging import RULES, attack
 

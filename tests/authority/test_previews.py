@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hilt.call import Call
+from hilt.call import ApprovalRequest, Call, UserAnswer
 from hilt.runtime import Runtime
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.terminal_prompt import prompt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox

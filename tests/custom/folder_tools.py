@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from hilt.call import Result
+from hilt.call import Result, UserAnswer
 from hilt.custom import folder_tools
 from hilt.custom.definition import Content, Definition, Loaded, to_tool
 from hilt.loaders import Source
 from hilt.runtime import Runtime
-from hilt.state.approvals import UserAnswer
 from hilt.surroundings import Surroundings
 from hilt.testing import environment
 from tests.programs import PATH

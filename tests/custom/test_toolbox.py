@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from hilt.call import UserAnswer
 from hilt.runtime import Runtime
-from hilt.state.approvals import UserAnswer
 from hilt.testing import Folder, environment, temporary_runtime
 from tests.programs import PATH, program
 from tests.trusting import file_at

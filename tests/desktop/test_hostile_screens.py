@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from hilt.call import Call, Result
+from hilt.call import ApprovalRequest, Call, Result, UserAnswer
 from hilt.desktop.privacy import Privacy
 from hilt.desktop.x11.screen import XScreen
 from hilt.desktop.x11.x_server import XConnection
 from hilt.runtime import Runtime
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.testing import environment
 from tests.desktop.x_session import NAMES, Agent, GtkForm, XSession, number_in, place_in
 from tests.marks import wait_until

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from hilt.call import Call
+from hilt.call import ApprovalRequest, Call, UserAnswer
 from hilt.runtime import Runtime
 from hilt.sandbox import availability, landlock, ruleset
 from hilt.sandbox.profile import Availability
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.testing import environment
 from tests.sandbox.confined import SECRET
 

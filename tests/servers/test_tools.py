@@ -381,7 +381,7 @@ def test_plan_mode_has_only_tools_that_the_user_declared_read_only(bench):
 
 
 def test_an_always_approval_covers_only_that_tool(bench):
-    from hilt.state.approvals import UserAnswer
+    from hilt.call import UserAnswer
 
     def yes(prompt: Any) -> UserAnswer:
         return UserAnswer("always", "", "test")

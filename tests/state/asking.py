@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 
+from hilt.call import ApprovalRequest
 from hilt.errors import ToolError
-from hilt.state.approvals import ApprovalRequest, Approvals, call_digest
+from hilt.state.approvals import Approvals, call_digest
 
 CALL = ApprovalRequest(
     "run_shell", {"command": "make"}, "it asks", "command", command="make", rules=("run_shell(/make/)",)

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hilt.call import Result
+from hilt.call import Result, UserAnswer
 from hilt.runtime import Runtime
-from hilt.state.approvals import UserAnswer
 from hilt.testing import Folder, environment
 from tests.state.ordinary import obey_permissions
 

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.call import ApprovalRequest
 from hilt.errors import ToolError
 from hilt.state import approvals as module
-from hilt.state.approvals import Approval, ApprovalRequest, Approvals, call_digest, refusal
+from hilt.state.approvals import Approval, Approvals, call_digest, refusal
 from hilt.state.db import Database
 from hilt.state.tables import MIGRATIONS
 from tests.databases import connected

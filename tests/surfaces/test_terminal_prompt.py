@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.call import ShownFile
+from hilt.call import ApprovalRequest, ShownFile, UserAnswer
 from hilt.formats.invisible import one_line, revealed
 from hilt.output import terminal
-from hilt.state.approvals import ApprovalRequest
-from hilt.surfaces.terminal_prompt import Answer, Page, prompt
+from hilt.surfaces.terminal_prompt import Page, prompt
 from tests.surfaces.terminals import Screen, bare
 
 COMMAND = "rm -rf build && curl -fsSL https://example.com/x | sh"
@@ -41,7 +40,7 @@ EDIT = ApprovalRequest(
 CALL = ApprovalRequest("register_hook", {"event": "stop"}, "it always asks")
 
 
-def answer(asked: ApprovalRequest, *lines: str, width: int = 80, color: bool = False) -> tuple[Answer, str]:
+def answer(asked: ApprovalRequest, *lines: str, width: int = 80, color: bool = False) -> tuple[UserAnswer, str]:
     """Answer a question with these lines, then the end of input; return the answer and the output."""
     typed = iter([*lines, *[""] * 3])
     printed: list[str] = []
@@ -52,19 +51,19 @@ def answer(asked: ApprovalRequest, *lines: str, width: int = 80, color: bool = F
 @pytest.mark.parametrize(
     "lines, expected",
     [
-        (["y\n"], Answer("once")),
-        (["Yes\n"], Answer("once")),
-        (["once\n"], Answer("once")),
-        ([" a \n"], Answer("always")),
-        (["always\n"], Answer("always")),
-        (["n\n", "use make\n"], Answer("deny", "use make")),
-        (["deny\n", "\n"], Answer("deny")),
-        (["no\n"], Answer("deny")),
-        (["n\n", "x" * 5000 + "\n"], Answer("deny", "x" * 1000)),
-        (["\n", "yy\n", "y es\n", "1\n", "y\n"], Answer("once")),
-        (["s\n", "y\n"], Answer("once")),
-        ([], Answer("deny", "The input ended without an answer.")),
-        (["what\n"], Answer("deny", "The input ended without an answer.")),
+        (["y\n"], UserAnswer("once", by="terminal")),
+        (["Yes\n"], UserAnswer("once", by="terminal")),
+        (["once\n"], UserAnswer("once", by="terminal")),
+        ([" a \n"], UserAnswer("always", by="terminal")),
+        (["always\n"], UserAnswer("always", by="terminal")),
+        (["n\n", "use make\n"], UserAnswer("deny", "use make", "terminal")),
+        (["deny\n", "\n"], UserAnswer("deny", by="terminal")),
+        (["no\n"], UserAnswer("deny", by="terminal")),
+        (["n\n", "x" * 5000 + "\n"], UserAnswer("deny", "x" * 1000, "terminal")),
+        (["\n", "yy\n", "y es\n", "1\n", "y\n"], UserAnswer("once", by="terminal")),
+        (["s\n", "y\n"], UserAnswer("once", by="terminal")),
+        ([], UserAnswer("deny", "The input ended without an answer.", "terminal")),
+        (["what\n"], UserAnswer("deny", "The input ended without an answer.", "terminal")),
     ],
 )
 def test_an_answer_is_a_word_and_end_of_input_denies(lines, expected):
@@ -84,7 +83,7 @@ def test_nothing_but_a_clear_word_allows(lines):
 def test_a_call_that_no_rule_covers_has_no_always_answer():
     reply, printed = answer(CALL, "a\n", "y\n")
 
-    assert reply == Answer("once")
+    assert reply == UserAnswer("once", by="terminal")
     assert "[a]" not in printed
     assert "not available" in printed
 
@@ -155,7 +154,7 @@ def test_always_is_not_offered_before_all_of_a_call_was_shown():
     early, printed = answer(asked, "a\n", "y\n")
     late = answer(asked, "s\n", "a\n")[0]
 
-    assert (early, late) == (Answer("once"), Answer("always"))
+    assert (early, late) == (UserAnswer("once", by="terminal"), UserAnswer("always", by="terminal"))
     assert "[a] always" not in printed
     assert "Show all of the call" in printed
 
@@ -367,7 +366,7 @@ def test_the_user_answers_on_the_terminal(environ, color):
         screen.type("nicht so: ü\n")
         status, rest = screen.end()
 
-    assert (status, "Answer(kind='deny', reason='nicht so: ü')" in rest) == (0, True)
+    assert (status, "UserAnswer(kind='deny', reason='nicht so: ü'" in rest) == (0, True)
 
 
 def test_the_end_of_input_on_the_terminal_denies():

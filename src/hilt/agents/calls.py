@@ -18,13 +18,12 @@ from pydantic_ai.messages import BinaryContent, ToolCallPart, ToolReturnPart
 from hilt import wire
 from hilt.active_call import ActiveCall
 from hilt.agents.marks import Marks, source_of
-from hilt.call import Call, Result
+from hilt.call import ApprovalRequest, Call, Result, UserAnswer
 from hilt.context import Attendant
 from hilt.errors import ToolError
 from hilt.output.run_events import ApprovalAsked, CallProgress, Event
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 
 Arguments = dict[str, Any] | str  # a string if it is not a JSON object
 

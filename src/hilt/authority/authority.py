@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from hilt.authority.rulebook import Rulebook, is_settled, status
 from hilt.authority.targets import followed, names_of, subject_of
-from hilt.call import AGENT, Json
+from hilt.call import AGENT, Asker, Json
 from hilt.catalog import Catalog
 from hilt.config import RuntimePaths, Settings
 from hilt.context import Context
@@ -27,7 +27,7 @@ from hilt.policy.decision import Vote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.authority.consent import Asker, Consent
+    from hilt.authority.consent import Consent
     from hilt.authority.session_hooks import SessionHooks
     from hilt.listing import ListedTool
     from hilt.policy.barriers import Bars

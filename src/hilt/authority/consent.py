@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hilt.authority.targets import has_dry_run
-from hilt.call import Call, Json, ShownChange, ShownFile
+from hilt.call import ApprovalRequest, Asker, Call, Json, ShownChange, ShownFile, UserAnswer
 from hilt.config import RuntimePaths, Settings
 from hilt.context import Context
 from hilt.errors import ToolError
@@ -22,9 +22,7 @@ from hilt.pipeline import Prepared
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.shell.risk import Risk
-    from hilt.state.approvals import Approval, ApprovalRequest, Approvals, UserAnswer
-
-Asker = Callable[["ApprovalRequest"], "UserAnswer"]  # asks the user at this process
+    from hilt.state.approvals import Approval, Approvals
 
 
 class Sight(NamedTuple):
@@ -111,8 +109,6 @@ class Consent:
         return (attendant is not None and attendant.can_ask) or self._approvals().attended(self._place.id)
 
     def _answered(self, asked: ApprovalRequest, digest: str, ctx: Context) -> UserAnswer | None:
-        from hilt.state.approvals import UserAnswer
-
         automatic = self._settings["approve"]
         if automatic is not None:
             return UserAnswer(automatic, "--approve deny", "--approve")
@@ -180,8 +176,6 @@ def question(
     place: RuntimePaths, tool: str, args: Mapping[str, Json], reason: str, session: str, **facts: Any
 ) -> ApprovalRequest:
     """Return the question to the user."""
-    from hilt.state.approvals import ApprovalRequest
-
     return ApprovalRequest(
         tool=tool, arguments=dict(args), reason=reason, workspace=place.root, session=session, **facts
     )

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hilt.authority.authority import MODE, PANIC, Authority
-from hilt.call import Call, Json
+from hilt.call import Call, Json, Questioner
 from hilt.context import Context
 from hilt.declaration import Tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.hooks import Hooks
-
-Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # returns answers by question
 
 
 class SessionPrincipal:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.state.approvals import POLL_SECONDS, Approval, ApprovalRequest, Approvals, UserAnswer
+from hilt.state.approvals import POLL_SECONDS, Approval, Approvals
 from hilt.state.questions import Questions, QuestionSet
 
 # ask the user at this process until a descriptor becomes readable, which contains who has answered elsewhere
@@ -29,20 +30,8 @@ def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence
         now = approvals.find(pending.id)
         return None if now.state == "pending" else now.answered_by
 
-    answer = _first(lambda settled: ask_until(pending.asked, settled), look, fence)
-    if answer is not None:
-        try:
-            approvals.answer(
-                pending.id,
-                approved=answer.kind != "deny",
-                preview=answer.kind == "preview",
-                reason=answer.reason,
-                by=answer.by or "terminal",
-                revokes=False,
-            )
-        except ToolError:
-            answer = None  # answered elsewhere first
-    return answer or answer_of(approvals.find(pending.id))
+    given = _first(lambda settled: ask_until(pending.asked, settled), look, fence)
+    return first_answer(approvals, pending.id, given) or UserAnswer("deny", "Nobody answered.")
 
 
 def ask_questions(
@@ -54,16 +43,8 @@ def ask_questions(
         now = store.get(pending.id)
         return None if now.state == "pending" else now.answered_by
 
-    answers = _first(lambda settled: ask_until(questions, settled), look, fence)
-    if answers is not None:
-        try:
-            store.answer(pending.id, answers, by="terminal")
-        except ToolError:
-            answers = None  # answered elsewhere first
-    if answers is not None:
-        return answers
-    now = store.get(pending.id)
-    return now.answers if now.state == "answered" else None
+    given = _first(lambda settled: ask_until(questions, settled), look, fence)
+    return first_answers(store, pending.id, given, by="terminal")
 
 
 def _first(ask: Callable[[int], T], look: Callable[[], str | None], fence: Fence) -> T | None:
@@ -100,10 +81,41 @@ def _first(ask: Callable[[int], T], look: Callable[[], str | None], fence: Fence
         thread.join(NOTE_SECONDS)
 
 
-def answer_of(approval: Approval) -> UserAnswer:
-    """Return the answer to an approval that is no longer pending."""
+def first_answer(approvals: Approvals, id: str, given: UserAnswer | None) -> UserAnswer | None:
+    """Store the answer given here unless there is another; return the first answer, None if there is none yet."""
+    if given is not None:
+        try:
+            approvals.answer(
+                id,
+                approved=given.kind != "deny",
+                always=given.kind == "always",
+                preview=given.kind == "preview",
+                reason=given.reason,
+                by=given.by,
+                revokes=False,
+            )
+        except ToolError:
+            pass  # answered elsewhere first
+        else:
+            return given
+    approval = approvals.find(id)
+    if approval.state == "pending":
+        return None
     if approval.state == "expired":
         return UserAnswer("deny", "Nobody answered in time.", approval.answered_by)
     # the grants of "always" are already stored
     kind = {"denied": "deny", "preview": "preview"}.get(approval.state, "once")
     return UserAnswer(kind, approval.reason, approval.answered_by)
+
+
+def first_answers(store: Questions, id: str, given: dict[str, Any] | None, *, by: str) -> dict[str, Any] | None:
+    """Store the answers given here unless there are others; return the first answers, None if there are none."""
+    if given is not None:
+        try:
+            store.answer(id, given, by=by)
+        except ToolError:
+            pass  # answered elsewhere first
+        else:
+            return given
+    questions = store.get(id)
+    return questions.answers if questions.state == "answered" else None

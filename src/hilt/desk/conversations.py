@@ -167,6 +167,14 @@ def preview(runtime: Runtime, prompt: TypedPrompt, role: RunRole, *, asks_person
 # --- a run in this process ----------------------------------------------------------------------------------------
 
 
+def complete(runtime: Runtime, word: str) -> list[str]:
+    """Return the references to files, skills and commands that complete a word of a prompt."""
+    from hilt.agents import references
+
+    library = runtime.skills().current()
+    return references.complete(runtime, word, skills=library.skills, commands=library.commands)
+
+
 def converse(
     runtime: Runtime,
     emit: Callable[[Event], None],

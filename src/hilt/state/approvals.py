@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
-from hilt.call import Json, ShownFile
+from hilt.call import ApprovalRequest, Json, ShownFile
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
@@ -35,7 +35,6 @@ POLL_SECONDS = 0.25  # how often to check for the answer of another process
 REASON_CHARACTERS = 2000
 CONNECTION = "mcp-"  # prefix of sessions that end with their connection; the client then reconnects as a new one
 
-Kind = Literal["command", "edit", "call"]
 State = Literal["pending", "approved", "preview", "denied", "used", "expired"]
 
 _SECOND = 1_000_000_000
@@ -43,39 +42,6 @@ _COLUMNS = (
     "id, workspace, session, digest, asked, state, reason, answered_by, asked_at, answered_at, expires_at, answer"
 )
 _HEX = "0123456789abcdef"
-
-
-class UserAnswer(NamedTuple):
-    """A person's answer to a call: once, always, all, preview or deny, and why."""
-
-    kind: str
-    reason: str = ""
-    by: str = ""
-    preview_id: str = ""  # the id of the preview, if there already is one
-
-
-class ApprovalRequest(NamedTuple):
-    """What a person sees of a call. `rules` are the rules that "always" would store; empty if it is not offered.
-
-    With `preview`, the person may request a preview: it is run, and the question is asked again with its diff.
-    """
-
-    tool: str
-    arguments: Mapping[str, Json]
-    reason: str  # of the decision to ask
-    kind: Kind = "call"
-    command: str = ""
-    risk: str = ""
-    part: str = ""  # the part of the command that has this risk
-    risk_reason: str = ""  # why it has this risk
-    files: tuple[ShownFile, ...] = ()  # that it would change; empty if that is not known
-    diff: str = ""  # unified
-    rules: tuple[str, ...] = ()
-    workspace: str = ""  # its folder
-    session: str = ""
-    folder: str = ""  # where a stored rule applies: for a command, the folder it runs in
-    client: str = ""  # the name that the calling program reports
-    preview: bool = False
 
 
 class Approval(NamedTuple):
@@ -95,7 +61,7 @@ class Approval(NamedTuple):
     answer: str = ""  # once, always, preview or deny
 
 
-class Grant(NamedTuple):
+class GrantRow(NamedTuple):
     """A rule that a person always allows in one workspace."""
 
     id: str
@@ -319,7 +285,7 @@ class Approvals:
 
     # --- grants ---------------------------------------------------------------------------------------------------
 
-    def grants(self, workspace: str | None = None) -> list[Grant]:
+    def grants(self, workspace: str | None = None) -> list[GrantRow]:
         """Return the grants of one workspace or of all, oldest first."""
         if not self._db.exists():
             return []
@@ -330,14 +296,16 @@ class Approvals:
         if workspace is not None:
             query, values = query + " AND workspace=?", (*values, workspace)
         rows = self._db.read(lambda db: db.execute(query + " ORDER BY at, rowid", values).fetchall())
-        return [Grant(*row) for row in rows]
+        return [GrantRow(*row) for row in rows]
 
-    def add_grant(self, workspace: str, rule: str, *, expires: int | None = None, by: str, folder: str = "") -> Grant:
+    def add_grant(
+        self, workspace: str, rule: str, *, expires: int | None = None, by: str, folder: str = ""
+    ) -> GrantRow:
         """Store a grant of a rule, until `expires` (in nanoseconds) if given; an existing grant is renewed."""
         now = time.time_ns()
         return self._db.write(lambda db: _store_grant(db, workspace, rule, folder, by, now, expires))
 
-    def revoke(self, prefix: str) -> Grant:
+    def revoke(self, prefix: str) -> GrantRow:
         """Delete the grant with this id or unique id prefix, and return it."""
         matches = [grant for grant in self.grants() if _is_id(prefix) and grant.id.startswith(prefix)]
         if len(matches) > 1:
@@ -498,11 +466,11 @@ def _expire(db: sqlite3.Connection, now: int) -> None:
 
 def _store_grant(
     db: sqlite3.Connection, workspace: str, rule: str, folder: str, by: str, now: int, expires: int | None
-) -> Grant:
+) -> GrantRow:
     row = db.execute(
         "INSERT INTO grants VALUES (?,?,?,?,?,?,?) ON CONFLICT (workspace, rule, folder) DO UPDATE "
         "SET granted_by=excluded.granted_by, at=excluded.at, expires_at=excluded.expires_at "
         "RETURNING id, workspace, rule, folder, granted_by, at, expires_at",
         (os.urandom(6).hex(), workspace, rule, _storable(folder), by, now, expires),
     ).fetchone()
-    return Grant(*row)
+    return GrantRow(*row)

@@ -17,8 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from socket import socket
 
-    from hilt.authority.consent import Asker
-    from hilt.authority.principal import Questioner
+    from hilt.call import Asker, Questioner
 
 
 def open_runtime(

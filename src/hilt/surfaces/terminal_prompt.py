@@ -11,15 +11,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
 from hilt.output import terminal
 
-if TYPE_CHECKING:
-    from hilt.state.approvals import ApprovalRequest
-
+BY = "terminal"  # who answers, as recorded
 _NARROWEST = 30
 _LINES_SHOWN = 10  # of a command, a diff or a text, so that the prompt usually fits on a screen of 24 lines
 _ARGUMENTS_SHOWN = 6
@@ -41,13 +40,6 @@ _ANSWERS = {
     **dict.fromkeys(("s", "show", "all"), "show"),
     **dict.fromkeys(("p", "preview"), "preview"),
 }
-
-
-class Answer(NamedTuple):
-    """The answer to an approval prompt."""
-
-    kind: Literal["once", "always", "preview", "deny"]
-    reason: str = ""
 
 
 class Terminal(NamedTuple):
@@ -155,7 +147,7 @@ def _width(descriptor: int) -> int:
 
 def prompt(
     asked: ApprovalRequest, *, read: Callable[[], str], write: Callable[[str], object], width: int, color: bool
-) -> Answer:
+) -> UserAnswer:
     """Show a call and return the answer; the end of input denies, and an invalid answer prompts again."""
     page = Page(width=width, color=color)
     write(page.draw(asked, whole=False))
@@ -165,23 +157,23 @@ def prompt(
         line = read()
         if not line:
             write("\n")
-            return Answer("deny", "The input ended without an answer.")
+            return UserAnswer("deny", "The input ended without an answer.", BY)
         match _ANSWERS.get(line.strip().casefold()):
             case "once":
-                return Answer("once")
+                return UserAnswer("once", by=BY)
             case "always" if can_always:
-                return Answer("always")
+                return UserAnswer("always", by=BY)
             case "always" if asked.rules:
                 write("Show all of the call before you always allow it.\n")
             case "always":
                 write('"always" is not available for this call.\n')
             case "preview" if asked.preview:
-                return Answer("preview")
+                return UserAnswer("preview", by=BY)
             case "preview":
                 write("A preview is not available for this call.\n")
             case "deny":
                 write("Reason for the model (optional): ")
-                return Answer("deny", read().strip()[:_REASON_MAX])
+                return UserAnswer("deny", read().strip()[:_REASON_MAX], BY)
             case "show":
                 write(page.draw(asked, whole=True))
             case _:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from hilt.call import ApprovalRequest
 from hilt.config import digest
 from hilt.formats.digests import sha256
 from hilt.sandbox.capturing import run
 from hilt.sandbox.spawning import Limits
-from hilt.state.approvals import ApprovalRequest, Approvals
+from hilt.state.approvals import Approvals
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.ancestry import hilt_above
 from tests.surfaces.commands import HILT, Command

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.mcp.forms import (
     OTHER,
     approval_form,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hilt.agents.references import complete
+from hilt.desk.conversations import complete
 from hilt.formats.invisible import one_line
 from hilt.surfaces.chat.slash_commands import COMMANDS
 
@@ -38,5 +38,4 @@ class ChatCompleter(Completer):
             if name in COMMANDS:
                 yield from (value for value in COMMANDS[name].complete(self._chat) if value.startswith(word))
         if word.startswith("@"):
-            library = self._chat.runtime.skills().current()
-            yield from complete(self._chat.runtime, word, skills=library.skills, commands=library.commands)
+            yield from complete(self._chat.runtime, word)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from select import select
 from typing import TYPE_CHECKING, Any
 
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 from hilt.surfaces.chat.drawing import Ink
 from hilt.surfaces.cli.questions import ask_all
 from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, is_answer, note_elsewhere, prompt
@@ -60,7 +60,7 @@ class People:
             ink = self._ink()
             answer = prompt(asked, read=read, write=screen.write, width=ink.width, color=ink.color)
             screen.write(note_elsewhere(settled))
-        return UserAnswer(answer.kind, answer.reason, "terminal")
+        return answer
 
     def _answer(self, questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
         """Ask the questions of `ask_user`; return the answers by question."""

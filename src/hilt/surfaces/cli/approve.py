@@ -6,27 +6,27 @@ import json
 import os
 import sys
 import time
-from contextlib import closing
 from typing import Literal
 
 from hilt import places
+from hilt.call import UserAnswer
+from hilt.desk import approvals
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.formats.times import duration_seconds
-from hilt.state.approvals import Approval, Approvals
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.audit import workspace_id
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
-from hilt.surfaces.terminal_prompt import Answer, Terminal, prompt
+from hilt.surfaces.terminal_prompt import BY, Terminal, prompt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from hilt.desk.approvals import Approval
     from hilt.surfaces.cli.parsing import Options, Parser
 
-BY = "terminal"
 _SECOND = 1_000_000_000
 _LONGEST_SECONDS = 9999 * 86_400
 _COMMAND_MAX = 200
@@ -68,18 +68,18 @@ def _run(options: Options, arguments: Namespace) -> int:
 def _approve(
     screen: Terminal, options: Options, id: str | None, kind: Literal["once", "always"] | None, seconds: int | None
 ) -> int:
-    with closing(Approvals(places.state_dir(os.environ))) as approvals:
-        if id is None:
-            workspace = workspace_id(options["workspace"]) if "workspace" in options else None
-            return _list_pending(screen, approvals.pending(workspace))
-        approval = _pending(approvals, id)
-        return _settle(approvals, approval, _choose(screen, approval, kind), seconds)
+    state = places.state_dir(os.environ)
+    if id is None:
+        workspace = workspace_id(options["workspace"]) if "workspace" in options else None
+        return _list_pending(screen, approvals.pending(state, workspace))
+    approval = _pending(state, id)
+    return _settle(state, approval, _choose(screen, approval, kind), seconds)
 
 
 def _show(options: Options, arguments: Namespace) -> int:
     def work(screen: Terminal) -> int:
-        with closing(Approvals(places.state_dir(os.environ))) as approvals:
-            sys.stdout.write(screen.page().draw(approvals.find(arguments.id).asked, whole=True))
+        approval = approvals.find(places.state_dir(os.environ), arguments.id)
+        sys.stdout.write(screen.page().draw(approval.asked, whole=True))
         return 0
 
     return run_for_person("approve", work)
@@ -92,8 +92,8 @@ def _seconds(value: str) -> int:
     return seconds
 
 
-def _pending(approvals: Approvals, id: str) -> Approval:
-    approval = approvals.find(id)
+def _pending(state: str, id: str) -> Approval:
+    approval = approvals.find(state, id)
     if approval.state == "pending":
         return approval
     raise ToolError(
@@ -103,39 +103,29 @@ def _pending(approvals: Approvals, id: str) -> Approval:
     )
 
 
-def _choose(screen: Terminal, approval: Approval, kind: Literal["once", "always"] | None) -> Answer:
+def _choose(screen: Terminal, approval: Approval, kind: Literal["once", "always"] | None) -> UserAnswer:
     if kind is None:
         return prompt(approval.asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
     sys.stdout.write(screen.page().draw(approval.asked, whole=True))
-    return Answer(kind)
+    return UserAnswer(kind, by=BY)
 
 
-def _settle(approvals: Approvals, approval: Approval, answer: Answer, seconds: int | None) -> int:
-    approved, always = answer.kind != "deny", answer.kind == "always"
-    expires = None if seconds is None else time.time_ns() + seconds * _SECOND
-    is_preview = answer.kind == "preview"
-    settled = approvals.answer(
-        approval.id,
-        approved=approved,
-        reason=answer.reason,
-        by=BY,
-        always=always,
-        preview=is_preview,
-        expires=expires,
-    )
-    if is_preview:
+def _settle(state: str, approval: Approval, answer: UserAnswer, seconds: int | None) -> int:
+    settled = approvals.answer(state, approval.id, answer, seconds=seconds, revokes=True)
+    if answer.kind == "preview":
         sys.stdout.write(
             "The call shows a preview and prompts again. If it no longer waits, it does so when repeated.\n"
         )
         return 0
-    if not approved:
+    if answer.kind == "deny":
         sys.stdout.write("Denied.\n")
         return 1
     until = time.strftime("%H:%M", time.localtime(settled.expires_at // _SECOND))
     sys.stdout.write(f"Approved for one call, until {until}. To revoke: {places.command('deny', settled.id)}\n")
-    if always:
+    if answer.kind == "always":
+        expires = time.time_ns() + (seconds or 0) * _SECOND
         for rule in approval.asked.rules:
-            span = "Always allowed here" if expires is None else f"Allowed here until {local_time(expires)}"
+            span = "Always allowed here" if seconds is None else f"Allowed here until {local_time(expires)}"
             sys.stdout.write(f"{span}: {one_line(rule)}\n")
         sys.stdout.write(f"To list and revoke such grants: {places.command('grants')}\n")
     return 0

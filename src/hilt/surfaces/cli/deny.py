@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing
 
 from hilt import places
+from hilt.call import UserAnswer
+from hilt.desk import approvals
 from hilt.formats.invisible import one_line
-from hilt.state.approvals import Approvals
-from hilt.surfaces.cli.approve import BY, summary
+from hilt.surfaces.cli.approve import summary
 from hilt.surfaces.cli.person import run_for_person
+from hilt.surfaces.terminal_prompt import BY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 
 def _deny(id: str, reason: str) -> int:
-    with closing(Approvals(places.state_dir(os.environ))) as approvals:
-        before = approvals.find(id)
-        approvals.answer(before.id, approved=False, reason=reason, by=BY)
+    state = places.state_dir(os.environ)
+    before = approvals.find(state, id)
+    approvals.answer(state, before.id, UserAnswer("deny", reason, BY), revokes=True)
     sys.stdout.write(f"Denied: {one_line(before.asked.tool)}, {summary(before)}\n")
     if before.state == "approved":
         sys.stdout.write(f"It was approved before. To review the grants stored with it: {places.command('grants')}\n")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import closing
 
 from hilt import places
+from hilt.desk import approvals
+from hilt.desk.encoding import plain
 from hilt.formats.invisible import one_line
-from hilt.formats.times import rfc3339
-from hilt.state.approvals import Approvals, Grant
 from hilt.surfaces.cli.audit import workspace_id
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
@@ -19,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from hilt.desk.approvals import Grant
     from hilt.surfaces.cli.parsing import Options, Parser
 
 
@@ -42,10 +42,12 @@ def _list(options: Options, arguments: Namespace) -> int:
 
 
 def _print(workspace: str | None, *, as_json: bool) -> int:
-    with closing(Approvals(places.state_dir(os.environ))) as approvals:
-        grants = approvals.grants(workspace)
+    grants = approvals.grants(places.state_dir(os.environ), workspace)
     if as_json:
-        sys.stdout.write(json.dumps([grant_data(grant) for grant in grants], ensure_ascii=False) + "\n")
+        rows = [plain(grant) for grant in grants]
+        for row in rows:
+            del row["workspace"]
+        sys.stdout.write(json.dumps(rows, ensure_ascii=False) + "\n")
         return 0
     sys.stdout.write("".join(map(_grant, grants)) or "There are no grants.\n")
     return 0
@@ -53,25 +55,14 @@ def _print(workspace: str | None, *, as_json: bool) -> int:
 
 def _revoke(options: Options, arguments: Namespace) -> int:
     def work(_: object) -> int:
-        with closing(Approvals(places.state_dir(os.environ))) as approvals:
-            sys.stdout.write(f"No longer allowed: {one_line(approvals.revoke(arguments.id).rule)}\n")
+        grant = approvals.revoke(places.state_dir(os.environ), arguments.id)
+        sys.stdout.write(f"No longer allowed: {one_line(grant.rule)}\n")
         return 0
 
     return run_for_person("grants", work)
 
 
-def grant_data(grant: Grant) -> dict[str, str | None]:
-    """Return a grant, for programs."""
-    return {
-        "id": grant.id,
-        "rule": grant.rule,
-        "folder": grant.folder or None,
-        "since": rfc3339(grant.at),
-        "until": None if grant.expires_at is None else rfc3339(grant.expires_at),
-    }
-
-
 def _grant(grant: Grant) -> str:
-    until = f", until {local_time(grant.expires_at)}" if grant.expires_at is not None else ""
+    until = f", until {local_time(grant.until)}" if grant.until is not None else ""
     where = one_line(grant.folder or grant.workspace)
-    return f"{grant.id}  {one_line(grant.rule)}\n  in {where}, since {local_time(grant.at)}{until}\n"
+    return f"{grant.id}  {one_line(grant.rule)}\n  in {where}, since {local_time(grant.since)}{until}\n"

@@ -13,14 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hilt import places
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hilt.state.approvals import ApprovalRequest, UserAnswer
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -35,13 +32,12 @@ def person() -> dict[str, Any]:
 
 def _approve(asked: ApprovalRequest, settled: int | None) -> UserAnswer:
     """Prompt the person at this terminal to approve a call, one prompt at a time."""
-    from hilt.state.approvals import UserAnswer
     from hilt.surfaces.terminal_prompt import prompt
 
     with _ONE_AT_A_TIME, controlling_terminal(settled) as screen:
         answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
         screen.write(note_elsewhere(settled))
-    return UserAnswer(answer.kind, answer.reason, "terminal")
+    return answer
 
 
 def _answer(questions: Sequence[Any], settled: int | None) -> dict[str, Any]:

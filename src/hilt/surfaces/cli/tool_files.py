@@ -34,8 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from hilt.call import Result
-    from hilt.state.approvals import ApprovalRequest
+    from hilt.call import ApprovalRequest, Result
     from hilt.surfaces.cli.parsing import Options, Parser, Run
 
 KINDS = ("folder", "markdown", "python")

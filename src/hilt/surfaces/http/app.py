@@ -174,7 +174,7 @@ class HttpApp:
         self._document = json.dumps(document(ROUTES)).encode()
         self._built_in = frozenset(built_in_names())
         self._rates = {"person": Bucket(RATE), "agents": Bucket(RATE), None: Bucket(UNKNOWN_RATE)}
-        self.attendance = Attendance(parts.workspaces.first.runtime.authority.approvals(), self.quick)
+        self.attendance = Attendance(parts.workspaces.first.runtime.state, self.quick)
 
     def close(self) -> None:
         """Stop the threads."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
-from hilt.state.approvals import ApprovalRequest, UserAnswer
 
 
 class HttpAttendant:

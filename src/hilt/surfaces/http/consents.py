@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from hilt.call import AGENT, Json
+from hilt.call import AGENT, Json, UserAnswer
 from hilt.config import digest
-from hilt.desk import trust
+from hilt.desk import approvals, trust
+from hilt.desk.approvals import ANSWER_CHARACTERS, Approval, QuestionSet
 from hilt.desk.encoding import plain
 from hilt.desk.trust import FileTrust
 from hilt.errors import ToolError
@@ -16,14 +16,9 @@ from hilt.formats.invisible import decoded
 from hilt.formats.times import duration_seconds, rfc3339
 from hilt.loaders import ProjectFile
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
-from hilt.state.approvals import Approval
-from hilt.state.questions import ANSWER_CHARACTERS, QuestionSet
-from hilt.surfaces.cli.grants import grant_data
 from hilt.surfaces.http.problems import HttpProblem, from_error
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
 from hilt.surfaces.http.workspaces import BY, ServedWorkspace
-
-_SECOND = 1_000_000_000
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 _ANY_WORKSPACE: dict[str, Schema] = {
@@ -125,8 +120,8 @@ _TRUST: Schema = {
 
 
 def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = [_approval(approval) for approval in served.runtime.authority.approvals().pending(_workspace_id(request))]
-    return page("approvals", rows[::-1], request, by="asked")
+    pending = approvals.pending(served.runtime.state, _workspace_id(request))
+    return page("approvals", [_approval(approval) for approval in pending[::-1]], request, by="asked")
 
 
 def _workspace_id(request: ApiRequest) -> str | None:
@@ -153,60 +148,36 @@ def _approval(approval: Approval) -> dict[str, Any]:
 
 
 def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
-    answer, id = request.body["answer"], request.path["id"]
-    expires = None
-    if "for" in request.body:
-        expires = time.time_ns() + (duration_seconds(request.body["for"]) or 0) * _SECOND
-    approvals = served.runtime.authority.approvals()
+    state, id, body = served.runtime.state, request.path["id"], request.body
+    seconds = duration_seconds(body["for"]) if "for" in body else None
     try:
-        answered = approvals.answer(
-            id,
-            approved=answer != "deny",
-            reason=request.body.get("reason", ""),
-            by=BY,
-            always=answer == "always",
-            preview=answer == "preview",
-            expires=expires,
-            revokes=False,
-        )
+        given = UserAnswer(body["answer"], body.get("reason", ""), BY)
+        return _approval(approvals.answer(state, id, given, seconds=seconds))
     except ToolError as error:
         if error.code != "not_found":
             raise
-        settled = _settled(served, id)
+        settled = _settled(state, id)
         if settled is None:
             raise
         conflict = ToolError("busy", error.message, suggestion="Reload the approvals.")
-        raise from_error(conflict, first=_first_answer(settled)) from None
-    return _approval(answered)
+        raise from_error(conflict, first=plain(approvals.settled_by(settled))) from None
 
 
-def _settled(served: ServedWorkspace, id: str) -> Approval | None:
+def _settled(state: str, id: str) -> Approval | None:
     """Return the approval with exactly this id if it is no longer pending."""
     try:
-        approval = served.runtime.authority.approvals().find(id)
+        approval = approvals.find(state, id)
     except ToolError:
         return None
     return approval if approval.id == id and approval.state != "pending" else None
-
-
-def _first_answer(approval: Approval) -> dict[str, Any] | None:
-    """Return the answer that was given first; None if the approval expired without one."""
-    if approval.answered_at is None:
-        return None
-    return {
-        "answer": approval.answer or ("deny" if approval.state == "denied" else "once"),
-        "reason": approval.reason,
-        "by": approval.answered_by,
-        "time": rfc3339(approval.answered_at),
-    }
 
 
 # --- questions ------------------------------------------------------------------------------------------------------
 
 
 def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = [_question(question) for question in served.questions.pending(_workspace_id(request))]
-    return page("questions", rows[::-1], request, by="asked")
+    pending = approvals.pending_questions(served.runtime.state, _workspace_id(request))
+    return page("questions", [_question(questions) for questions in pending[::-1]], request, by="asked")
 
 
 def _question(question: QuestionSet) -> dict[str, Any]:
@@ -224,8 +195,8 @@ def _question(question: QuestionSet) -> dict[str, Any]:
 
 
 def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
-    id, answers = request.path["id"], request.body["answers"]
-    by_text = {str(question["question"]): question for question in served.questions.get(id).questions}
+    state, id, answers = served.runtime.state, request.path["id"], request.body["answers"]
+    by_text = {str(question["question"]): question for question in approvals.find_questions(state, id).questions}
     if set(answers) != set(by_text):
         raise HttpProblem(
             422,
@@ -236,11 +207,11 @@ def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
         if isinstance(answer, list) and not by_text[text]["multi_select"]:
             raise HttpProblem(422, f"{text[:100]!r} takes one answer.", suggestion="Send a string.")
     try:
-        return _question(served.questions.answer(id, answers, by=BY))
+        return _question(approvals.answer_questions(state, id, answers, by=BY))
     except ToolError as error:
         if error.code != "busy":
             raise
-        settled = served.questions.get(id)
+        settled = approvals.find_questions(state, id)
         first = None
         if settled.state == "answered" and settled.answered_at is not None:
             answered_at = rfc3339(settled.answered_at)
@@ -252,17 +223,15 @@ def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
-    grants = served.runtime.authority.approvals().grants(_workspace_id(request))
-    rows = [{**grant_data(grant), "workspace": grant.workspace} for grant in grants]
+    rows = list(map(plain, approvals.grants(served.runtime.state, _workspace_id(request))))
     return page("grants", rows[::-1], request, by="since")
 
 
 def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
-    approvals = served.runtime.authority.approvals()
-    matches = [grant for grant in approvals.grants() if grant.id == request.path["id"]]
-    if not matches:
-        raise HttpProblem(404, f"There is no grant {request.path['id'][:40]!r}.", suggestion="Reload the grants.")
-    return {**grant_data(approvals.revoke(matches[0].id)), "workspace": matches[0].workspace}
+    state, id = served.runtime.state, request.path["id"]
+    if all(grant.id != id for grant in approvals.grants(state)):
+        raise HttpProblem(404, f"There is no grant {id[:40]!r}.", suggestion="Reload the grants.")
+    return plain(approvals.revoke(state, id))
 
 
 # --- trust ----------------------------------------------------------------------------------------------------------

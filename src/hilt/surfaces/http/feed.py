@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
+from hilt.desk import approvals
 from hilt.errors import ToolError
-from hilt.state.approvals import Approvals
 from hilt.state.callers import CallObserver
 from hilt.state.events import EVENTS_MAX, EventRow, EventStore, NewEvent
 from hilt.state.hosts import HostObserver
@@ -144,8 +144,8 @@ class Feed:
 class Attendance:
     """Announces that a user is available to answer approvals while at least one console is open."""
 
-    def __init__(self, approvals: Approvals, offload: Offload) -> None:
-        self._approvals = approvals
+    def __init__(self, state: str, offload: Offload) -> None:
+        self._state = state
         self._offload = offload
         self._count = 0
         self._lock = asyncio.Lock()
@@ -179,7 +179,7 @@ class Attendance:
         async with self._lock:
             heartbeat = self._heartbeat
             if self._count > 0 and heartbeat is None:
-                heartbeat = self._approvals.attend("console")
+                heartbeat = approvals.attend(self._state, "console")
                 await self._offload(heartbeat.__enter__)
                 self._heartbeat = heartbeat
             elif self._count <= 0 and heartbeat is not None:

@@ -10,7 +10,6 @@ from hilt.call import Call, Json, Result
 from hilt.desk import jobs
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.state.questions import Questions
 from hilt.surfaces import resident
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.oneshot import for_resident
@@ -26,7 +25,6 @@ class ServedWorkspace:
     def __init__(self, runtime: Runtime, options: dict[str, str]) -> None:
         self.runtime = runtime
         self.options = {**options, "workspace": runtime.root}
-        self.questions = Questions(runtime.state)
         self.folders = [runtime.root]  # of all workspaces that the server serves
 
     @property
@@ -66,7 +64,6 @@ class ServedWorkspace:
 
     def close(self) -> None:
         """Close the runtime."""
-        self.questions.close()
         self.runtime.close()
 
 

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
+from hilt.call import UserAnswer
+from hilt.desk.approvals import POLL_SECONDS
 from hilt.errors import ToolError
-from hilt.state.approvals import POLL_SECONDS, UserAnswer
 from hilt.surfaces.mcp.content import replace_surrogates
 from hilt.surfaces.mcp.forms import (
     FORM,
@@ -31,8 +32,7 @@ from hilt.surfaces.mcp.forms import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.call import Result
-    from hilt.state.approvals import ApprovalRequest
+    from hilt.call import ApprovalRequest, Result
     from hilt.surfaces.mcp.open_forms import OpenForms
 
     # asks the client and returns its answers; the forms may be answered elsewhere first

@@ -25,10 +25,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from hilt.active_call import ActiveCall
 from hilt.call import Call, Result
 from hilt.catalog import built_in_names
+from hilt.desk.approvals import POLL_SECONDS
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
 from hilt.runtime import Runtime
-from hilt.state.approvals import POLL_SECONDS
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
 from hilt.surfaces.mcp.call_tasks import AFTER_SECONDS, CallTask, CallTasks, Failure, Outcome
 from hilt.surfaces.mcp.clients import Client, client_of

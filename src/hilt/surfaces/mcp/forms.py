@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.places import command
-from hilt.state.approvals import UserAnswer
 from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hilt.state.approvals import ApprovalRequest
 
 FORM = "elicitation/create"
 OTHER = "Other answer"  # the choice that opens a second form

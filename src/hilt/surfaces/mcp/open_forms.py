@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
-from hilt.authority.prompting import answer_of
-from hilt.authority.questioning import question_json
+from hilt.call import ApprovalRequest
+from hilt.desk import approvals
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.state.approvals import ApprovalRequest
-from hilt.state.questions import Questions
 from hilt.surfaces.mcp.attendant import ClientAnswers
 
 
@@ -24,37 +21,29 @@ class OpenForms:
         self._replies = replies
         self._digest = ""
         self._approval: str | None = None
-        self._question: str | None = None
+        self._questions: str | None = None
 
     def open(self, asked: tuple[ApprovalRequest, str] | None, questions: Sequence[Any]) -> None:
         """Store an approval with its digest, and questions, if a user elsewhere is available to answer them."""
-        authority, workspace = self._runtime.authority, self._runtime.id
-        approvals, seconds = authority.approvals(), authority.settings["approvals.timeout_s"]
-        if not approvals.attended(workspace):
-            return
-        if asked is not None:
-            call, self._digest = asked
-            self._approval = approvals.ask(workspace, self._session, self._digest, call, seconds=seconds).id
-        if questions and self._question is None:
-            stored = [question_json(question) for question in questions]
-            with closing(Questions(self._runtime.state)) as store:
-                self._question = store.ask(workspace, self._session, self._runtime.root, stored, seconds=seconds).id
+        if asked is not None and (id := approvals.offer(self._runtime, self._session, *asked)) is not None:
+            self._approval, self._digest = id, asked[1]
+        if questions and self._questions is None:
+            self._questions = approvals.offer_questions(self._runtime, self._session, questions)
 
     @property
     def is_open(self) -> bool:
         """Whether something is stored that can be answered elsewhere."""
-        return self._approval is not None or self._question is not None
+        return self._approval is not None or self._questions is not None
 
     def answered_by(self) -> str | None:
         """Return who has answered elsewhere, or None."""
-        approvals = self._runtime.authority.approvals()
+        state = self._runtime.state
         if self._approval is not None:
-            approval = approvals.find(self._approval)
+            approval = approvals.find(state, self._approval)
             return None if approval.state == "pending" else approval.answered_by
-        if self._question is not None:
-            with closing(Questions(self._runtime.state)) as store:
-                question = store.get(self._question)
-            return None if question.state == "pending" else question.answered_by
+        if self._questions is not None:
+            questions = approvals.find_questions(state, self._questions)
+            return None if questions.state == "pending" else questions.answered_by
         return None
 
     def settle(self) -> bool:
@@ -62,68 +51,33 @@ class OpenForms:
 
         Return whether everything is answered.
         """
+        state, replies = self._runtime.state, self._replies
         if self._approval is not None:
-            self._settle_approval(self._approval)
-        if self._question is not None:
-            self._settle_question(self._question)
+            answer = approvals.settle(state, self._approval, replies.approvals.get(self._digest))
+            if answer is not None:
+                replies.approvals[self._digest] = answer
+                self._approval = None
+        if self._questions is not None:
+            self._settle_questions(self._questions)
         return not self.is_open
 
     def use(self) -> None:
         """Consume the answer to an approval, for a call that continues at once."""
         if self._digest:
-            approvals, call = self._runtime.authority.approvals(), (self._runtime.id, self._session, self._digest)
-            if not approvals.use_preview(*call):
-                approvals.consume_approval(*call)
+            approvals.consume(self._runtime, self._session, self._digest)
 
-    def _settle_approval(self, id: str) -> None:
-        approvals, answers = self._runtime.authority.approvals(), self._replies.approvals
-        answer = answers.get(self._digest)
-        if answer is not None:
-            try:
-                approved = answer.kind != "deny"
-                approvals.answer(
-                    id,
-                    approved=approved,
-                    reason=answer.reason,
-                    by=answer.by,
-                    always=answer.kind == "always",
-                    preview=answer.kind == "preview",
-                    revokes=False,
-                )
-            except ToolError:
-                answer = None
-        if answer is None:
-            approval = approvals.find(id)
-            if approval.state == "pending":
-                return  # nobody has answered
-            answers[self._digest] = answer_of(approval)
-        self._approval = None
-
-    def _settle_question(self, id: str) -> None:
-        replies = self._replies
-        with closing(Questions(self._runtime.state)) as store:
-            if isinstance(replies.answers, dict) and replies.own_words:
-                if store.get(id).state == "pending":
-                    return  # another form follows
-                answers = None
-            else:
-                answers = replies.answers
-            try:
-                if not isinstance(answers, dict):
-                    raise ToolError("no_one_to_ask", "The user did not answer.")
-                store.answer(id, answers, by=replies.by)
-            except ToolError:
-                question = store.get(id)
-                if question.state == "answered":
-                    replies.answers, replies.own_words = question.answers, []
-                elif answers is None:
-                    return
-                else:
-                    store.withdraw(id)
-        self._question = None
+    def _settle_questions(self, id: str) -> None:
+        state, replies = self._runtime.state, self._replies
+        given = replies.answers if isinstance(replies.answers, dict) and not replies.own_words else None
+        answers = approvals.settle_questions(state, id, given, by=replies.by)
+        if answers is not None:
+            replies.answers, replies.own_words = answers, []
+            self._questions = None
+        elif given is not None or isinstance(replies.answers, ToolError):
+            self.close()
+            self._questions = None
 
     def close(self) -> None:
         """Withdraw questions that nobody has answered: the call has ended."""
-        if self._question is not None:
-            with closing(Questions(self._runtime.state)) as store:
-                store.withdraw(self._question)
+        if self._questions is not None:
+            approvals.withdraw_questions(self._runtime.state, self._questions)
