@@ -132,7 +132,6 @@ BELOW_THE_DESK = {
 # surfaces that still import rooms below the desk, and which: remove what is mended, add nothing
 STILL_BELOW: dict[str, str] = {
     "cli.audit": "state.trail",
-    "cli.call": "custom.scripts",
     "cli.config": "authority.rulebook",
     "cli.doctor": (
         "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.capturing sandbox.profile "
@@ -141,14 +140,6 @@ STILL_BELOW: dict[str, str] = {
     "cli.explain": "authority.explanation",
     "cli.log": "state.trail",
     "cli.mcp_install": "servers.configured",
-    "cli.tool_files": (
-        "custom.candidates custom.definition custom.discovery custom.launching custom.layers custom.workers"
-    ),
-    "cli.tools": "custom.definition custom.layers policy.modes",
-    "cli.tools_install": (
-        "custom.candidates custom.definition custom.discovery custom.workers sandbox.capturing sandbox.spawning"
-    ),
-    "cli.tools_installed": "custom.candidates custom.definition",
     "http.feed": "state.callers state.events state.hosts state.observer",
     "http.records": "policy.rules state.hosts",
     "http.serving": "state.events",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from hilt import places
+from hilt.desk.personal_files import explained, write_whole
 from hilt.errors import ToolError
 from hilt.loaders import paths_of
 from hilt.skills.library import NOTHING, LibraryContents, unknown
@@ -70,8 +69,8 @@ def new(name: str, project: str | None) -> str:
     path = os.path.join(folder, name)
     if os.path.lexists(path):
         raise ToolError("already_exists", f"{one_line(path)} already exists.", suggestion="Choose another name.")
-    with _explained(path):
-        _write_folder(path, {"SKILL.md": _TEMPLATE.replace("@NAME@", name).encode()})
+    with explained(path):
+        write_whole(path, {"SKILL.md": _TEMPLATE.replace("@NAME@", name).encode()})
     return path
 
 
@@ -88,9 +87,9 @@ def install(path: str, *, replace: bool) -> SkillMove:
 
     whole, name = _checked(path)
     target = os.path.join(_own_folder(), name)
-    with _explained(target):
+    with explained(target):
         if not os.path.lexists(target):
-            _write_folder(target, whole.files, whole.programs)
+            write_whole(target, whole.files, whole.programs)
             return SkillMove(target, None)
         if not replace:
             raise ToolError(
@@ -98,7 +97,7 @@ def install(path: str, *, replace: bool) -> SkillMove:
             )
         earlier = _set_aside(target)
         try:
-            _write_folder(target, whole.files, whole.programs)
+            write_whole(target, whole.files, whole.programs)
         except BaseException:
             shutil.move(earlier, target)
             raise
@@ -116,7 +115,7 @@ def remove(name: str) -> SkillMove:
     if found is None:
         raise unknown("personal skill", name, installed)
     path = os.path.join(folder, found)
-    with _explained(path):
+    with explained(path):
         if os.path.islink(path):
             os.unlink(path)
             return SkillMove(path, None)
@@ -168,35 +167,6 @@ def _set_aside(path: str) -> str:
     for old in sorted(os.listdir(folder))[:-_REMOVED_MAX]:
         shutil.rmtree(os.path.join(folder, old), ignore_errors=True)
     return removed_path
-
-
-def _write_folder(target: str, files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> None:
-    """Write a folder atomically: it appears under its name when it is complete."""
-    import tempfile
-
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".installing-", dir=os.path.dirname(target)) as fresh:
-        top = os.path.join(fresh, "skill")
-        for name, content in files.items():
-            path = os.path.join(top, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            mode = 0o755 if name in programs else 0o644
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
-                file.write(content)
-        os.rename(top, target)
-
-
-@contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Turn file errors into tool errors."""
-    try:
-        yield
-    except OSError as error:
-        raise ToolError(
-            "permission_denied",
-            f"{one_line(path)}: {os.strerror(error.errno or 0)}.",
-            suggestion="Check that you can write to the folder around it.",
-        ) from error
 
 
 def _own_folder() -> str:

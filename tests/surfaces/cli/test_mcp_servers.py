@@ -83,6 +83,15 @@ def test_the_list_shows_the_state_of_every_server_and_starts_none(place):
     assert place.starts() == 1
 
 
+def test_the_tools_of_a_server_are_listed_with_their_source(place):
+    place.trust()
+    place.call(cold=True)
+
+    tools = json.loads(place.command.run("tools", "--json").stdout)["tools"]
+
+    assert [tool["source"] for tool in tools if tool["name"] == "mcp__raw__echo"] == ["project"]
+
+
 def test_an_omitted_tool_is_reported(place):
     place.trust()
     place.describe(ECHO, {"name": "bad"})

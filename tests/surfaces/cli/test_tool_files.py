@@ -19,18 +19,18 @@ import pytest
 from hilt.call import Result
 from hilt.custom import folder_tools, python_tools, scripts
 from hilt.custom.candidates import Untrusted
-from hilt.custom.definition import Definition, Example, ToolProblem, fingerprint, to_tool
+from hilt.custom.definition import Definition, ToolProblem, fingerprint, to_tool
 from hilt.custom.discovery import open_discovery
 from hilt.custom.layers import NOTHING, CustomTools
 from hilt.custom.workers import Workers
-from hilt.errors import ToolError
+from hilt.desk.custom_tools import check_tools
 from hilt.formats.digests import sha256
 from hilt.loaders import ProjectFile
 from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.trust import Trust
-from hilt.surfaces.cli.tool_files import check, check_path, describe, listed
+from hilt.surfaces.cli.tool_files import describe, lines_of, listed
 from hilt.surroundings import Surroundings
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
@@ -101,10 +101,6 @@ def find(command) -> Iterator[Callable[[], CustomTools]]:
 def definition(**fields: Any) -> Definition:
     base_definition = Definition("t", "Do.\nMore.", {"type": "object"}, "/x/t.md", "personal", "markdown", "/x", "hash")
     return base_definition._replace(**fields)
-
-
-def no_call(name: str, args: Mapping[str, Any]) -> Result:
-    pytest.fail(f"{name} was called")
 
 
 # --- list and show --------------------------------------------------------------------------------------------------
@@ -178,9 +174,8 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
                 return runtime.call(called, **args)
 
             assert call(name, {"name": "World"}).error is None
-            checked = check(discovered, call)
-    assert checked.ok, checked.lines
-    assert checked.lines[-1].startswith(f"{name}: OK")
+            checked = check_tools(discovered, call, Surroundings(environ))
+    assert lines_of(checked)[-1].startswith(f"{name}: OK")
 
 
 class NoGrants:
@@ -267,29 +262,6 @@ def test_check_without_tools_succeeds(run):
     assert (done.returncode, done.stdout) == (0, "There are no custom tools.\n")
 
 
-@pytest.mark.parametrize(
-    "example, result, failure",
-    [
-        (Example({}), Result("anything"), None),
-        (Example({}, "a", expects=True), Result("a\n"), None),
-        (Example({}, "a\n", expects=True), Result("a"), None),
-        (Example({}, "a", expects=True), Result("b"), 'expected "a", got "b"'),
-        (Example({}, {"a": 1}, expects=True), Result(data={"a": 1}), None),
-        (Example({}, {"a": 1}, expects=True), Result('{"a": 1}'), None),
-        (Example({}, {"a": 1}, expects=True), Result("no json"), 'expected {"a": 1}, got "no json"'),
-        (Example({}, 3, expects=True), Result("3"), None),
-        (Example({}), Result(error=ToolError("timeout", "Late.")), "timeout: Late."),
-    ],
-)
-def test_examples_are_run_and_compared(example, result, failure):
-    discovered = NOTHING._replace(definitions={"t": definition(examples=(example,))})
-
-    checked = check(discovered, lambda name, args: result)
-
-    expected = "t: OK, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
-    assert (checked.lines, checked.ok) == ((expected,), failure is None)
-
-
 def test_the_example_of_a_tool_that_asks_runs_when_the_user_agrees(command, run, at_terminal):
     os.makedirs(own(command))
     with open(own(command, "greet.md"), "w", encoding="utf-8") as file:
@@ -307,54 +279,6 @@ def test_the_example_of_a_tool_that_asks_runs_when_the_user_agrees(command, run,
     assert "greet: OK, 1 example passed" in run("check", "--approve", "once").stdout
     with closing(Approvals(command.state)) as approvals:
         assert approvals.pending() == []
-
-
-def test_an_invalid_schema_is_reported_and_its_examples_do_not_run():
-    broken = definition(parameters={"type": "nothing"}, examples=(Example({}),))
-
-    checked = check(NOTHING._replace(definitions={"t": broken}), no_call)
-
-    assert not checked.ok
-    assert "invalid schema" in checked.lines[0]
-
-
-def test_an_untrusted_file_is_read_and_never_run(command, tmp_path):
-    ran = tmp_path / "ran"
-    markdown = command.folder.write(TOOLS + "greet.md", GREET.replace("---\necho", "examples: [{}]\n---\necho"))
-    python = command.folder.write(TOOLS + "p.py", f"open({str(ran)!r}, 'w')\n")
-    broken = command.folder.write(TOOLS + "b.md", "---\nname: b\n---\n")
-    with Workers() as workers:
-        looking = open_discovery(command.folder.path, Surroundings(command.environ), workers)
-
-        def checked(path: str) -> Any:
-            return check_path(path, looking.current(), command.folder.path, no_call)
-
-        assert checked(markdown).ok
-        assert (checked(python).ok, checked(broken).ok) == (False, False)
-        assert "not trusted" in checked(python).lines[0]
-        (tmp_path / "x.txt").write_text("")
-        with pytest.raises(ToolError, match="is not a tool"):
-            checked(str(tmp_path / "x.txt"))
-        with pytest.raises(ToolError, match=r"y\.md does not exist"):
-            checked(str(tmp_path / "y.md"))
-    assert not ran.exists()
-
-
-def test_a_tool_folder_whose_runtime_is_missing_is_reported(command, tmp_path):
-    path = os.path.dirname(
-        command.folder.write(
-            "f/tool.md",
-            "---\nname: f\nscript: s\nruntime: deno\ninputSchema: {type: object}\noutputSchema: {}\n---\nDo.\n",
-        )
-    )
-    command.folder.write("f/s", "")
-    with Workers() as workers, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(tmp_path / "nothing"))
-        looking = open_discovery(command.folder.path, Surroundings(command.environ), workers)
-        checked = check_path(path, looking.current(), command.folder.path, no_call)
-
-    assert not checked.ok
-    assert "deno" in " ".join(checked.lines)
 
 
 # --- trust ----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from hilt.declaration import Tool
+    from hilt.runtime import Runtime
     from hilt.surfaces.cli.parsing import Options, Parser
 
 
@@ -50,22 +50,22 @@ def _run(options: Options, arguments: Namespace) -> int:
             match = runtime.catalog.find(arguments.tool, runtime.settings["dialect"])
             schema = match.entry.schema if match.entry is not None else match.tool.schema
             args = {**arguments.json, **_typed(schema, arguments.pairs, f"hilt call {arguments.tool}")}
-            result = request(runtime, options, Call(arguments.tool, args))
+            call = Call(arguments.tool, args)
+            result = request(runtime, options, call)
             if not raw and sys.stdout.isatty():
-                _show_call(match.tool, args, result)
+                _show_call(runtime, call, result)
             return show(result, raw=raw)
     except ToolError as error:
         return show(Result(error=error), raw=raw)
 
 
-def _show_call(tool: Tool, args: dict[str, Any], result: Result) -> None:
+def _show_call(runtime: Runtime, call: Call, result: Result) -> None:
     """Print the call of a markdown tool the way its format does: name, arguments, and length of the answer."""
-    definition = getattr(tool.run, "definition", None)
-    if getattr(definition, "format", "") == "markdown":
-        from hilt.custom.scripts import call_lines
+    from hilt.desk.tools import call_lines
 
-        line = call_lines(tool.name, args, result.result if result.ok else None)
-        sys.stdout.write(_inert(line) + "\n")
+    lines = call_lines(runtime, call, result)
+    if lines is not None:
+        sys.stdout.write(_inert(lines) + "\n")
         sys.stdout.flush()  # before the error, which goes to standard error
 
 

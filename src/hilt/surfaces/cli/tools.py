@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from hilt.listing import ListedTool, definition
+from hilt.desk import tools as desk
+from hilt.desk.custom_tools import CustomTools
+from hilt.desk.encoding import plain
+from hilt.desk.tools import CHARACTERS_PER_TOKEN, AvailableTool, DefinitionCost, ListCost, ToolCost
 from hilt.output.terminal import inert
-from hilt.policy.modes import PROFILES
-from hilt.schema import cost, public
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.layout import list_row, wrapped
 from hilt.surfaces.opening import open_runtime
@@ -19,11 +20,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from hilt.custom.layers import CustomTools
     from hilt.surfaces.cli.parsing import Options, Parser
 
 FORMATS = ("openai", "anthropic", "mcp")
-CHARACTERS_PER_TOKEN = 4  # measured on the built-in tools: 4.1 to 4.3
 
 
 def schema(options: Options, words: list[str]) -> int:
@@ -72,26 +71,21 @@ def _list(options: Options, arguments: Namespace) -> int:
     if getattr(arguments, "tokens", False):
         return _tokens(options, as_json=arguments.json)
     with open_runtime(options) as runtime:
-        tools = {tool.name: tool for tool in runtime.authority.listed_tools(runtime.session)}
-        if runtime.settings["dialect"] in (None, "jinn"):
-            tools |= {tool.name: tool for tool in runtime.authority.listed_tools(runtime.session, search=True)}
+        tools, finders = desk.offered(runtime), desk.finders(runtime)
         custom = runtime.custom()
-    has_finders = any(tool.tool.traits.finds_tools for tool in tools.values())
-    names = sorted(tools) if has_finders else list(tools)
+    if finders:
+        tools = sorted([*tools, *finders], key=lambda tool: tool.name)
     if getattr(arguments, "names", False):
-        sys.stdout.write("".join(f"{name}\n" for name in names))
+        sys.stdout.write("".join(f"{tool.name}\n" for tool in tools))
         return 0
     if arguments.json:
-        return _print_json([tools[name] for name in names], custom)
-    effects = {
-        name: "finds" if tool.tool.traits.finds_tools else ", ".join(sorted(tool.effects))
-        for name, tool in tools.items()
-    }
-    name_width, effects_width = (max(map(len, column), default=0) for column in (tools, effects.values()))
-    for name in names:
-        tool = tools[name]
-        summary = tool.description.partition("\n")[0] + (" Offered with --search." * bool(tool.tool.traits.finds_tools))
-        sys.stdout.write(list_row(f"{name:<{name_width}}  {effects[name]:<{effects_width}}  {summary}"))
+        return _print_json(tools, custom)
+    finding = {tool.name for tool in finders}
+    effects = ["finds" if tool.name in finding else ", ".join(tool.effects) for tool in tools]
+    width, effects_width = max((len(tool.name) for tool in tools), default=0), max(map(len, effects), default=0)
+    for tool, effect in zip(tools, effects, strict=True):
+        summary = tool.description.partition("\n")[0] + " Offered with --search." * (tool.name in finding)
+        sys.stdout.write(list_row(f"{tool.name:<{width}}  {effect:<{effects_width}}  {summary}"))
     if custom.definitions or custom.problems or custom.untrusted:
         from hilt.surfaces.cli.tool_files import listed
 
@@ -99,17 +93,10 @@ def _list(options: Options, arguments: Namespace) -> int:
     return 0
 
 
-def _print_json(tools: Sequence[ListedTool], custom: CustomTools) -> int:
+def _print_json(tools: Sequence[AvailableTool], custom: CustomTools) -> int:
+    fields = ("name", "source", "effects", "description")
     data = {
-        "tools": [
-            {
-                "name": tool.name,
-                "source": custom.definitions[tool.name].source if tool.name in custom.definitions else "built-in",
-                "effects": sorted(tool.effects),
-                "description": tool.description,
-            }
-            for tool in tools
-        ],
+        "tools": [{name: getattr(tool, name) for name in fields} for tool in tools],
         "problems": [{"place": problem.place, "message": problem.message} for problem in custom.problems],
         "untrusted": [file.path for file in custom.untrusted],
     }
@@ -117,64 +104,42 @@ def _print_json(tools: Sequence[ListedTool], custom: CustomTools) -> int:
     return 0
 
 
-# --- tokens -------------------------------------------------------------------------------------------------------
-
-
-class Cost(NamedTuple):
-    """The size of a list of tools in a model's context: characters of the definitions, and estimated tokens."""
-
-    tools: int
-    characters: int
-
-    @property
-    def tokens(self) -> int:
-        """An estimate: definitions have a little more than four characters per token."""
-        return -(-self.characters // CHARACTERS_PER_TOKEN)
-
-
-def _cost(tools: Sequence[ListedTool]) -> Cost:
-    return Cost(len(tools), sum(cost(definition(tool)) for tool in tools))
-
-
 def _tokens(options: Options, *, as_json: bool) -> int:
     """Print the cost of each tool, and of each profile with and without --lean and --search."""
-    sets: list[tuple[str, bool, bool, Cost]] = []
     with open_runtime(options) as runtime:
-        full, short = (runtime.authority.listed_tools(runtime.session, lean=lean) for lean in (False, True))
-    for profile in PROFILES:
+        each = desk.tool_costs(runtime)
+    lists: list[tuple[str, ListCost]] = []
+    for profile in desk.PROFILES:
         with open_runtime({**options, "profile": profile}) as runtime:
-            for lean, search in ((False, False), (True, False), (False, True)):
-                tools = runtime.authority.listed_tools(runtime.session, lean=lean, search=search)
-                sets.append((profile, lean, search, _cost(tools)))
-    each = [(tool.name, _cost([tool]), _cost([lean_tool])) for tool, lean_tool in zip(full, short, strict=True)]
-    sys.stdout.write(_cost_data(each, sets) if as_json else _cost_table(each, sets))
+            lists += [(profile, list_cost) for list_cost in desk.list_costs(runtime)]
+    sys.stdout.write(_cost_data(each, lists) if as_json else _cost_table(each, lists))
     return 0
 
 
-def _cost_data(each: Sequence[tuple[str, Cost, Cost]], sets: Sequence[tuple[str, bool, bool, Cost]]) -> str:
-    def fields(cost: Cost) -> dict[str, int]:
+def _cost_data(each: Sequence[ToolCost], lists: Sequence[tuple[str, ListCost]]) -> str:
+    def fields(cost: DefinitionCost) -> dict[str, int]:
         return {"characters": cost.characters, "tokens": cost.tokens}
 
     data = {
-        "tools": [{"name": name, **fields(full), "lean": fields(lean)} for name, full, lean in each],
+        "tools": [{"name": tool.name, **fields(tool.full), "lean": fields(tool.lean)} for tool in each],
         "sets": [
             {"profile": profile, "lean": lean, "search": search, "tools": total.tools, **fields(total)}
-            for profile, lean, search, total in sets
+            for profile, (lean, search, total) in lists
         ],
         "characters_per_token": CHARACTERS_PER_TOKEN,
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def _cost_table(each: Sequence[tuple[str, Cost, Cost]], sets: Sequence[tuple[str, bool, bool, Cost]]) -> str:
-    width = max(26, *(len(name) for name, _, _ in each))
+def _cost_table(each: Sequence[ToolCost], lists: Sequence[tuple[str, ListCost]]) -> str:
+    width = max(26, *(len(tool.name) for tool in each))
     lines = [f"{'tool':<{width}}  characters  tokens  with --lean  tokens"]
     lines += [
         f"{name:<{width}}  {full.characters:>10,}  {full.tokens:>6,}  {lean.characters:>11,}  {lean.tokens:>6,}"
         for name, full, lean in each
     ]
     lines += ["", f"{'list':<{width}}  characters  tokens  tools"]
-    for profile, lean, search, total in sets:
+    for profile, (lean, search, total) in lists:
         name = f"--profile {profile}{' --lean' * lean}{' --search' * search}"
         lines.append(f"{name:<{width}}  {total.characters:>10,}  {total.tokens:>6,}  {total.tools:>5,}")
     basis = "Characters of name, description and parameters as compact JSON"
@@ -189,42 +154,28 @@ def _show(options: Options, arguments: Namespace) -> int:
 def show(options: Options, name: str, *, as_json: bool = False) -> int:
     """Print the description and the arguments of a tool."""
     with open_runtime(options) as runtime:
-        match = runtime.catalog.find(name, runtime.settings["dialect"])
-    entry = match.entry or match.tool
+        tool, custom = desk.describe(runtime, name)
     if as_json:
-        data = {
-            "name": entry.name,
-            "source": match.tool.source,
-            "effects": sorted(match.tool.effects),
-            "description": entry.description,
-            "details": "" if match.entry is not None else match.tool.details,
-            "stands_for": match.tool.name if match.entry is not None else None,
-            "parameters": match.entry.schema if match.entry is not None else public(match.tool.schema),
-        }
-        sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(plain(tool), ensure_ascii=False) + "\n")
         return 0
-    sys.stdout.write(f"{inert(entry.name)}\n\n{wrapped(entry.description)}\n\n")
-    if match.entry is None and match.tool.details:
-        sys.stdout.write(f"{wrapped(match.tool.details)}\n\n")
-    required = entry.schema.get("required", ())
-    for argument, inner in entry.schema["properties"].items():
+    sys.stdout.write(f"{inert(tool.name)}\n\n{wrapped(tool.description)}\n\n")
+    if tool.details:
+        sys.stdout.write(f"{wrapped(tool.details)}\n\n")
+    required = tool.parameters.get("required", ())
+    for argument, inner in tool.parameters["properties"].items():
         parameter = inner if isinstance(inner, dict) else {}  # the schema of a custom tool or a server may be `true`
         choices = f" ({', '.join(map(str, parameter['enum']))})" if isinstance(parameter.get("enum"), list) else ""
         presence = "required" if argument in required else f"default {json.dumps(parameter.get('default'))}"
         sys.stdout.write(f"  {wrapped(f'{argument}: {_kind(parameter)}{choices}, {presence}', 4)}\n")
         if "description" in parameter:
             sys.stdout.write(f"      {wrapped(str(parameter['description']), 6)}\n")
-    from hilt.custom.definition import definition_of
-
-    definition = definition_of(match.tool)
-    if definition is not None:
+    if custom is not None:
         from hilt.surfaces.cli.tool_files import describe
 
-        sys.stdout.write(f"\n{describe(definition)}".rstrip("\n") + "\n")
+        sys.stdout.write(f"\n{describe(custom)}".rstrip("\n") + "\n")
         return 0
-    effects = ", ".join(sorted(match.tool.effects))
-    canonical = f", calls {match.tool.name}" if match.entry is not None else ""
-    sys.stdout.write(f"\n{match.tool.source}, effects: {effects}{canonical}\n")
+    canonical = f", calls {tool.stands_for}" if tool.stands_for is not None else ""
+    sys.stdout.write(f"\n{tool.source}, effects: {', '.join(tool.effects)}{canonical}\n")
     return 0
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hilt.call import Json
-from hilt.listing import ListedTool
+from hilt.desk.encoding import plain
+from hilt.desk.tools import offered
 from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, page
@@ -30,23 +31,7 @@ _LIST = record({"tools": array(_TOOL), "errors": array(_ERROR), "next": _STRING_
 
 
 def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
-    runtime = served.runtime
-    custom = runtime.custom().definitions
-    tools = runtime.authority.listed_tools(runtime.session)
-    return [_row(tool, custom[tool.name].source if tool.name in custom else tool.tool.source) for tool in tools]
-
-
-def _row(tool: ListedTool, source: str) -> dict[str, Any]:
-    return {
-        "id": tool.name,
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "source": source,
-        "effects": sorted(tool.effects),
-        "input_schema": tool.schema,
-        "output_schema": tool.output,
-    }
+    return [{"id": tool.name, **plain(tool)} for tool in offered(served.runtime)]
 
 
 def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
