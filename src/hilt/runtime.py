@@ -266,7 +266,7 @@ class Runtime:
             self._store(self.session)[1].make_room()
             self._remove_rooms()
             self._keep_quota()
-            self.history().compress(seconds)
+            self.history().blobs.compress(seconds)
 
     def _remove_rooms(self) -> None:
         """Remove the private folders of sessions that have not run a command for a long time."""

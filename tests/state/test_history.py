@@ -60,8 +60,8 @@ def test_the_oldest_calls_beyond_the_count_are_evicted_completely(open_history):
     assert [change.id for change in history.changes()] == ids[:1:-1]
     assert history.total() == 6
     for number in (0, 1):
-        assert refusal(history.blob, sha256(b"a%d" % number)).code == "not_found"
-    assert history.blob(sha256(b"a2")) == b"a2"
+        assert refusal(history.blobs.read, sha256(b"a%d" % number)).code == "not_found"
+    assert history.blobs.read(sha256(b"a2")) == b"a2"
 
 
 def test_the_oldest_calls_beyond_the_size_are_evicted_with_their_blob_files(open_history, tmp_path):
@@ -91,7 +91,7 @@ def test_unfinished_calls_are_not_evicted(open_history):
     last = add(history, b"two")
 
     assert [change.id for change in history.changes()] == [last]
-    assert history.blob(sha256(b"old")) == b"old"
+    assert history.blobs.read(sha256(b"old")) == b"old"
     recording.drop()
     assert [change.id for change in history.changes()] == [last]
 
@@ -106,10 +106,10 @@ def test_equal_contents_are_stored_once_and_kept_while_referenced(open_history, 
     add(history, b"1")
     add(history, b"2")
 
-    assert history.blob(sha256(data)) == data
+    assert history.blobs.read(sha256(data)) == data
     other.clear()
     assert blob_files(tmp_path) == []
-    assert refusal(history.blob, sha256(data)).code == "not_found"
+    assert refusal(history.blobs.read, sha256(data)).code == "not_found"
 
 
 def test_contents_stored_again_after_eviction_are_complete(open_history, tmp_path):
@@ -121,7 +121,7 @@ def test_contents_stored_again_after_eviction_are_complete(open_history, tmp_pat
         assert blob_files(tmp_path) == []
     add(history, data)
 
-    assert history.blob(sha256(data)) == data
+    assert history.blobs.read(sha256(data)) == data
 
 
 @pytest.mark.parametrize("size", [0, 1, 64 * 1024, 64 * 1024 + 1, MEGABYTE, MEGABYTE + 1])
@@ -130,12 +130,12 @@ def test_compressing_keeps_contents_and_removes_files(open_history, tmp_path, si
     data = (b"line of text\n" * (size // 13 + 1))[:size]
     add(history, data)
 
-    history.compress(60)
+    history.blobs.compress(60)
 
-    assert history.blob(sha256(data)) == data
+    assert history.blobs.read(sha256(data)) == data
     assert blob_files(tmp_path) == []
     add(history, data)  # already stored, but compressed
-    assert history.blob(sha256(data)) == data
+    assert history.blobs.read(sha256(data)) == data
 
 
 def test_compressing_continues_past_missing_contents(open_history, tmp_path):
@@ -145,9 +145,9 @@ def test_compressing_continues_past_missing_contents(open_history, tmp_path):
     os.unlink(tmp_path / "blobs" / name[:2] / name)
     add(history, b"b" * (2 * MEGABYTE))
 
-    history.compress(5)
+    history.blobs.compress(5)
 
-    assert history.blob(sha256(b"b" * (2 * MEGABYTE))) == b"b" * (2 * MEGABYTE)
+    assert history.blobs.read(sha256(b"b" * (2 * MEGABYTE))) == b"b" * (2 * MEGABYTE)
     assert blob_files(tmp_path) == []
 
 
@@ -283,7 +283,7 @@ def test_exactly_the_contents_of_the_newest_calls_are_kept(tmp_path_factory, seq
 
     assert [change.id for change in history.changes()] == [id for id, _ in reversed(expected)]
     needed = {sha256(data): data for _, contents in expected for data in contents}
-    assert {hash: history.blob(hash) for hash in needed} == needed
+    assert {hash: history.blobs.read(hash) for hash in needed} == needed
     with connected(folder / "state.db") as db:
         assert {hash for (hash,) in db.execute("SELECT hash FROM blobs")} == set(needed)
     db.close()

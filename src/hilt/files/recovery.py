@@ -74,7 +74,7 @@ def _recover(workspace: Workspace, change: RecordedChange, recording: Recording)
 def _roll_back(workspace: Workspace, file: Snapshot, id: str, position: int) -> bool:
     """Restore the old contents; return False if they are damaged, and keep the new ones."""
     try:
-        data = None if file.before is None else workspace.store.history().blob(file.before)
+        data = None if file.before is None else workspace.store.history().blobs.read(file.before)
     except ToolError:
         return False
     writing.put_back(workspace.door, file, data, id, position)

@@ -279,7 +279,7 @@ class Workspace:
 
     def contents(self, hash: bytes) -> bytes:
         """Return the contents of a snapshot."""
-        return self.store.history().blob(hash)
+        return self.store.history().blobs.read(hash)
 
     def clear_history(self) -> int:
         """Delete all snapshots of the workspace."""

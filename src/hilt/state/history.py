@@ -14,20 +14,17 @@ import fcntl
 import os
 import sqlite3
 import time
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from hilt.call import AGENT
 from hilt.errors import ToolError
-from hilt.formats.digests import sha256
+from hilt.state.blobs import Blob, Blobs, Linker
 from hilt.state.directory import writing
 from hilt.state.locks import try_lock
 from hilt.state.tables import open_state
 
-INLINE_BYTES = 1024 * 1024  # larger blobs are stored as files
-COMPRESS_BYTES = 64 * 1024  # larger blobs are compressed later, not during the call
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
 _INODES = 1 << 64
 
@@ -93,17 +90,6 @@ class RecordedChange(NamedTuple):
     previewed: str = ""  # identifies the call that it is a preview of
 
 
-class _Blob(NamedTuple):
-    hash: bytes
-    size: int
-    packed: int
-    data: bytes
-
-
-# hard-links a workspace file to a second path, if that is possible and safe
-Linker = Callable[[str, str], bool]
-
-
 class Recording:
     """An unfinished change; its marker in the journal folder stays locked until it is closed."""
 
@@ -126,7 +112,7 @@ class Recording:
         """Complete the change: its snapshots become history."""
         with writing(self._history.directory):
             for hash, data in self._linked.items():
-                self._history.secure(hash, data, self.id)
+                self._history.blobs.secure(hash, data, self.id)
         self._history._settle(self.id, keep=True)
         self._close()
 
@@ -162,7 +148,7 @@ class History:
     def __init__(self, directory: str, journal: str, workspace: str, *, calls: int, megabytes: int) -> None:
         self.directory = directory
         self._db = open_state(directory)
-        self._blobs = os.path.join(directory, "blobs")
+        self.blobs = Blobs(self._db, os.path.join(directory, "blobs"))
         self._journal = journal
         self._workspace = workspace
         self._evicted = f"{workspace} evicted"  # stored as the workspace of changes that can no longer be undone
@@ -199,18 +185,16 @@ class History:
     ) -> Recording:
         marker, descriptor = self._mark(id)
         try:
-            blobs = [
-                _to_blob(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None
-            ]
-            large = [blob for blob in blobs if len(blob.data) > INLINE_BYTES]
+            blobs = [Blob.of(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
+            large = [blob for blob in blobs if blob.is_large]
             if large:
                 self._db.read(lambda db: None)  # a disk without room for the database fails before anything is written
             snapshots = [snapshot for snapshot, _ in files]
             paths = {snapshot.before: snapshot.path for snapshot in snapshots}
-            linked: list[_Blob] = []
+            linked: list[Blob] = []
             stored = False
             while not stored:
-                linked += [blob for blob in large if self._write_blob(blob, id, paths[blob.hash], link)]
+                linked += [blob for blob in large if self.blobs.write(blob, id, paths[blob.hash], link)]
                 stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs, call))
         except BaseException:
             with suppress(ToolError, OSError):
@@ -250,7 +234,7 @@ class History:
             return [] if is_open else self._evict(db)
 
         with writing(self.directory):
-            self._unlink_unused(self._db.write(work))
+            self.blobs.unlink_unused(self._db.write(work))
 
     def reopen(self, preview: RecordedChange, operation: str, call: str) -> Recording:
         """Open the journal entry of a preview whose steps are about to be performed; inodes may have changed."""
@@ -326,17 +310,12 @@ class History:
         session: str,
         operation: str,
         snapshots: Sequence[Snapshot],
-        blobs: Sequence[_Blob],
+        blobs: Sequence[Blob],
         call: str,
     ) -> bool:
         """Store the change; return False if a large blob was evicted in the meantime."""
-        for blob in blobs:
-            stored = db.execute("SELECT data IS NULL FROM blobs WHERE hash=?", (blob.hash,)).fetchone()
-            is_file = len(blob.data) > INLINE_BYTES if stored is None else stored[0]
-            if is_file and not os.path.exists(self._blob_path(blob.hash)):
-                return False
-            if stored is None:
-                db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if is_file else blob.data))
+        if not self.blobs.insert(db, blobs):
+            return False
         number = db.execute(
             "INSERT INTO changes (id, workspace, session, operation, at, bytes, open, call) VALUES (?,?,?,?,?,?,1,?)",
             (
@@ -353,50 +332,6 @@ class History:
         )
         return True
 
-    def _write_blob(self, blob: _Blob, id: str, source: str, link: Linker | None) -> bool:
-        """Write a large blob to a synced file unless it exists; return whether it is only a hard link."""
-        path = self._blob_path(blob.hash)
-        links = _link_count(path)
-        if links == 1:
-            return False
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        temporary = f"{path}.{id}"  # the id in the name shows other processes whether its writer lives
-        # more than one link: another change has linked the file and not yet secured it, so it can still be written to
-        linked = not links and link is not None and hasattr(fcntl, "F_SETLEASE") and link(source, temporary)
-        if not linked:
-            _write_synced(temporary, blob.data)
-        os.rename(temporary, path)
-        _sync_folder(os.path.dirname(path))
-        return linked
-
-    def secure(self, hash: bytes, data: bytes | None, id: str) -> None:
-        """Take ownership of a linked file; replace it with a copy if another process has it open for writing.
-
-        Once its old name is gone, no process can open it, so one check is enough.
-        """
-        path = self._blob_path(hash)
-        if _link_count(path) > 1 or _is_written(path):
-            _write_synced(f"{path}.{id}", self.blob(hash) if data is None else data)
-            os.rename(f"{path}.{id}", path)
-            _sync_folder(os.path.dirname(path))
-        else:
-            with suppress(OSError):
-                os.chmod(path, 0o600)  # the snapshot records its mode in the workspace
-
-    def _is_sound(self, hash: bytes) -> bool:
-        """Whether a blob is stored as a file and is intact."""
-        if not os.path.exists(self._blob_path(hash)):
-            return False
-        try:
-            self.blob(hash)
-        except ToolError:
-            return False
-        return True
-
-    def _blob_path(self, hash: bytes) -> str:
-        name = hash.hex()
-        return os.path.join(self._blobs, name[:2], name)
-
     def _settle(self, id: str, *, keep: bool) -> None:
         def work(db: sqlite3.Connection) -> list[bytes]:
             if keep:
@@ -405,7 +340,7 @@ class History:
             query = "SELECT number FROM changes WHERE id=?"
             return self._remove(db, [number for (number,) in db.execute(query, (id,)).fetchall()])
 
-        self._unlink_unused(self._db.write(work))
+        self.blobs.unlink_unused(self._db.write(work))
 
     def _evict(self, db: sqlite3.Connection) -> list[bytes]:
         """Remove the oldest calls beyond the limits; return the hashes of the blobs removed with them."""
@@ -443,30 +378,8 @@ class History:
             db.execute("DELETE FROM snapshots WHERE change=?", (number,))
             db.execute("DELETE FROM layer_steps WHERE change=?", (number,))
             db.execute("DELETE FROM changes WHERE number=? AND workspace=?", (number, self._workspace))
-            for hash in hashes:
-                if db.execute("SELECT 1 FROM snapshots WHERE before=? LIMIT 1", (hash,)).fetchone() is None:
-                    db.execute("DELETE FROM blobs WHERE hash=?", (hash,))
-                    removed.append(hash)
+            removed += self.blobs.delete_unused(db, hashes)
         return removed
-
-    def _unlink_unused(self, hashes: Iterable[bytes]) -> None:
-        """Remove the files of unreferenced blobs, after the transaction that deleted their rows is durable.
-
-        This runs in a separate transaction, because a writer that saw the file checks again inside its transaction.
-        A later sweep removes files left over after a kill or an error.
-        """
-        with_files = [hash for hash in hashes if os.path.exists(self._blob_path(hash))]
-
-        def work(db: sqlite3.Connection) -> None:
-            for hash in with_files:
-                query = "SELECT 1 FROM blobs WHERE hash=? AND data IS NULL"
-                if db.execute(query, (hash,)).fetchone() is None:
-                    with suppress(FileNotFoundError):
-                        os.unlink(self._blob_path(hash))
-
-        if with_files:
-            with suppress(ToolError, OSError):
-                self._db.write(work)
 
     # --- interrupted changes --------------------------------------------------------------------------------------
 
@@ -504,7 +417,7 @@ class History:
                 if changes:
                     # only the dead process knew which blobs are links, so all are checked
                     hashes = [
-                        file.before for file in changes[0].snapshots if file.before and self._is_sound(file.before)
+                        file.before for file in changes[0].snapshots if file.before and self.blobs.is_sound(file.before)
                     ]
                     yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(hashes))
                 else:
@@ -534,18 +447,8 @@ class History:
                 os.close(descriptor)
 
     def _sweep_blobs(self, dead: str) -> None:
-        """Remove the blob files that a dead change left behind: partially written and unreferenced ones."""
-        hashes = []
-        for folder, _, names in os.walk(self._blobs):
-            for name in names:
-                hash, dot, id = name.partition(".")
-                if not dot:
-                    with suppress(ValueError):  # not a blob
-                        hashes.append(bytes.fromhex(hash))
-                elif id == dead or not self._is_marked(id):
-                    with suppress(FileNotFoundError):
-                        os.unlink(os.path.join(folder, name))
-        self._unlink_unused(hashes)
+        """Remove the files of blobs that a dead change left behind."""
+        self.blobs.sweep(lambda id: id != dead and self._is_marked(id))
 
     def _is_marked(self, id: str) -> bool:
         """Whether a live process holds the marker of this change, in any workspace."""
@@ -611,24 +514,6 @@ class History:
             raise _no_preview(id)
         return previews[0]
 
-    def blob(self, hash: bytes) -> bytes:
-        """Return the contents with this hash, after verifying them."""
-        query = "SELECT packed, data FROM blobs WHERE hash=?"
-        row = self._db.read(lambda db: db.execute(query, (hash,)).fetchone())
-        if row is None:
-            raise ToolError("not_found", f"The contents {hash.hex()[:12]} are no longer in the history.")
-        packed, data = row
-        try:
-            if data is None:
-                with open(self._blob_path(hash), "rb") as file:
-                    data = file.read()
-            contents = zlib.decompress(data) if packed else bytes(data)
-        except (OSError, zlib.error) as error:
-            raise _damaged(hash) from error
-        if sha256(contents) != hash:
-            raise _damaged(hash)
-        return contents
-
     def clear(self, before: int = _LAST) -> int:
         """Delete all finished changes, or those made before a time; return the number of snapshots deleted."""
         if not self._db.exists():
@@ -642,27 +527,9 @@ class History:
 
         # some builds of SQLite overwrite deleted data, which on a full disk needs as much space as it frees
         self._db.read(lambda db: db.execute("PRAGMA secure_delete=FAST"))
-        self._unlink_unused(self._db.write(work))
+        self.blobs.unlink_unused(self._db.write(work))
         self._db.shrink()
         return count - self.total()
-
-    def compress(self, seconds: float) -> None:
-        """Compress large blobs that are stored uncompressed, for about this long."""
-        if not self._db.exists():
-            return
-        deadline = time.monotonic() + seconds
-        query = "SELECT hash FROM blobs WHERE NOT packed AND size>?"
-        for (hash,) in self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchall()):
-            if time.monotonic() > deadline:
-                return
-            with suppress(ToolError):  # evicted in the meantime, or damaged: nothing to compress
-                self._pack(hash)
-
-    def _pack(self, hash: bytes) -> None:
-        packed = zlib.compress(self.blob(hash), 6)
-        self._db.write(lambda db: db.execute("UPDATE blobs SET packed=1, data=? WHERE hash=?", (packed, hash)))
-        # only after the compressed contents are durable
-        self._unlink_unused([hash])
 
     def close(self) -> None:
         """Close the database."""
@@ -682,52 +549,6 @@ class History:
             ]
 
         return self._db.read(work)
-
-
-def _link_count(path: str) -> int:
-    """Return the number of hard links of a file; 0 if it does not exist."""
-    try:
-        return os.stat(path).st_nlink
-    except FileNotFoundError:
-        return 0
-
-
-def _write_synced(path: str, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(path: str) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _is_written(path: str) -> bool:
-    """Whether a process has the file open for writing; True if that cannot be determined."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _to_blob(hash: bytes, data: bytes) -> _Blob:
-    if len(data) <= COMPRESS_BYTES:
-        return _Blob(hash, len(data), 1, zlib.compress(data, 1))
-    return _Blob(hash, len(data), 0, data)
 
 
 def _snapshots(db: sqlite3.Connection, change: int) -> tuple[Snapshot, ...]:
@@ -774,7 +595,3 @@ def _no_preview(id: str) -> ToolError:
 
 def _no_snapshot(prefix: str) -> ToolError:
     return ToolError("not_found", f"There is no snapshot {prefix!r}.", suggestion='Use action "list" to see the ids.')
-
-
-def _damaged(hash: bytes) -> ToolError:
-    return ToolError("internal", f"The stored contents {hash.hex()[:12]} are damaged and were not used.")

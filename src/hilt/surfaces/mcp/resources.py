@@ -188,7 +188,7 @@ class Resources:
             if file.path == path and file.before is not None and not self._is_hidden(session, path):
                 if file.size > READ_BYTES:
                     raise _too_large(uri)
-                return _contents(uri, history.blob(file.before))
+                return _contents(uri, history.blobs.read(file.before))
         raise _no_resource(uri)
 
     def _is_hidden(self, session: str, path: str) -> bool:
