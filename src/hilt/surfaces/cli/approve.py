@@ -11,11 +11,11 @@ from typing import Literal
 from hilt import places
 from hilt.call import UserAnswer
 from hilt.desk import approvals
+from hilt.desk.audit import workspace_id
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.formats.times import duration_seconds
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.cli.audit import workspace_id
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.terminal_prompt import BY, Terminal, prompt

@@ -7,13 +7,16 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hilt import places
-from hilt.formats.times import duration_seconds
-from hilt.state.trail import Row, Trail
+from hilt.desk import audit as desk
+from hilt.desk.audit import AuditEntry, Trail, workspace_id
+from hilt.desk.encoding import plain
+from hilt.output.terminal import inert
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.layout import print_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,35 +72,23 @@ def filters(options: Options, arguments: Namespace) -> dict[str, Any]:
 
 
 def _list(options: Options, arguments: Namespace) -> int:
-    with closing(open_trail()) as trail:
-        for row in trail.rows(**filters(options, arguments), limit=arguments.limit):
-            sys.stdout.write(as_json(row) if arguments.json else _as_line(row))
+    with open_trail() as trail:
+        entries = desk.entries(trail, **filters(options, arguments), limit=arguments.limit)
+    sys.stdout.write("".join(as_json(entry) if arguments.json else _as_line(entry) for entry in entries))
     return 0
 
 
-def open_trail() -> Trail:
-    """Open the audit trail; broken settings do not prevent that."""
-    return Trail(os.path.join(places.state_dir(os.environ), "trail.db"))
-
-
-def workspace_id(folder: str) -> str:
-    """Return the id of a workspace in the audit trail."""
-    from hilt.config import digest
-
-    return digest(os.path.realpath(folder))
+def open_trail() -> AbstractContextManager[Trail]:
+    """Open the audit trail of the user."""
+    return desk.opened(places.state_dir(os.environ))
 
 
 def parse_since(value: str) -> float:
     """Return the time for --since: a span before now, or a date."""
-    seconds = duration_seconds(value)
-    if seconds is not None:
-        return max(0.0, time.time() - min(seconds, _LARGEST))
-    try:
-        from datetime import datetime
-
-        return max(0.0, datetime.fromisoformat(value).timestamp())
-    except (ValueError, OverflowError):
-        raise Usage(f"--since needs a time such as 30m, 2h, 7d or 2026-01-31, not {value!r}") from None
+    since = desk.parse_since(value)
+    if since is None:
+        raise Usage(f"--since needs a time such as 30m, 2h, 7d or 2026-01-31, not {value!r}")
+    return since
 
 
 def number(name: str) -> Callable[[str], int]:
@@ -122,43 +113,31 @@ def _witness(value: str) -> tuple[int, bytes]:
 
 
 def _verify(options: Options, arguments: Namespace) -> int:
-    with closing(open_trail()) as trail:
-        breaks = trail.breaks(arguments.witness)
+    with open_trail() as trail:
+        breaks = desk.breaks(trail, arguments.witness)
     if arguments.json:
-        data = [{"row": broken.seq, "reason": broken.reason} for broken in breaks]
-        sys.stdout.write(json.dumps({"intact": not breaks, "breaks": data}, ensure_ascii=False) + "\n")
-        return 1 if breaks else 0
-    for broken in breaks:
-        sys.stdout.write(f"The audit trail is broken at row {broken.seq}: {broken.reason}\n")
-    if not breaks:
-        sys.stdout.write("The audit trail is intact.\n")
+        print_json({"intact": not breaks, "breaks": breaks})
+    else:
+        lines = [f"The audit trail is broken at row {broken.row}: {broken.reason}\n" for broken in breaks]
+        sys.stdout.write("".join(lines) or "The audit trail is intact.\n")
     return 1 if breaks else 0
 
 
 def _head(options: Options, arguments: Namespace) -> int:
-    with closing(open_trail()) as trail:
+    with open_trail() as trail:
         row, hash = trail.end()
-    line = json.dumps({"row": row, "hash": hash.hex()}) if arguments.json else f"{row}:{hash.hex()}"
-    sys.stdout.write(f"{line}\n")
+    if arguments.json:
+        return print_json({"row": row, "hash": hash.hex()})
+    sys.stdout.write(f"{row}:{hash.hex()}\n")
     return 0
 
 
-def as_json(row: Row) -> str:
+def as_json(entry: AuditEntry) -> str:
     """Return everything recorded about a call, as a line of JSON."""
-    return json.dumps(audit_data(row), ensure_ascii=False) + "\n"
+    return json.dumps(plain(entry), ensure_ascii=False) + "\n"
 
 
-def audit_data(row: Row) -> dict[str, Any]:
-    """Return everything recorded about a call, for programs."""
-    from hilt.formats.times import rfc3339
-
-    return {"seq": row.seq, "time": rfc3339(row.entry.at), **row.entry._asdict(), "hash": row.hash.hex()}
-
-
-def _as_line(row: Row) -> str:
-    from hilt.output.terminal import inert
-
-    entry = row.entry
+def _as_line(entry: AuditEntry) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at // 1_000_000_000))
     who = f"{entry.session}/{entry.agent}" if entry.agent else entry.session
     what = f"{who:<10} {entry.tool:<14} {entry.decision:<5} {entry.outcome:<17}"

@@ -8,9 +8,9 @@ import sys
 
 from hilt import places
 from hilt.desk import approvals
+from hilt.desk.audit import workspace_id
 from hilt.desk.encoding import plain
 from hilt.formats.invisible import one_line
-from hilt.surfaces.cli.audit import workspace_id
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
 

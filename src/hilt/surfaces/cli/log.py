@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import closing
-from typing import Any
+from collections.abc import Iterable
 
+from hilt.desk import audit as desk
+from hilt.desk.audit import AuditEntry
 from hilt.output.terminal import clip, inert
-from hilt.state.trail import Row, Trail
 from hilt.surfaces.cli.audit import add_filters, as_json, filters, number, open_trail
 
 TYPE_CHECKING = False
@@ -42,36 +42,24 @@ call."""
 
 def _run(options: Options, arguments: Namespace) -> int:
     chosen = filters(options, arguments)
-    with closing(open_trail()) as trail:
+    with open_trail() as trail:
         # read the end before the rows, so that a call recorded in between is shown once, by --follow
         end = trail.end()[0]
-        for row in trail.rows(**chosen, limit=arguments.lines):
-            if row.seq <= end:
-                _write(row, as_data=arguments.json)
+        entries = desk.entries(trail, **chosen, limit=arguments.lines)
+        _write((entry for entry in entries if entry.seq <= end), as_data=arguments.json)
         if arguments.follow:
-            _follow(trail, end, chosen, as_data=arguments.json)
+            for fresh in desk.follow(trail, end, **chosen):
+                _write(fresh, as_data=arguments.json)
+                sys.stdout.flush()
+                time.sleep(POLL_SECONDS * (not fresh))
     return 0
 
 
-def _follow(trail: Trail, seen: int, chosen: dict[str, Any], *, as_data: bool) -> None:
-    while True:
-        sys.stdout.flush()
-        end = trail.end()[0]
-        if end == seen:
-            time.sleep(POLL_SECONDS)
-            continue
-        for row in trail.rows(**chosen, after=seen):
-            _write(row, as_data=as_data)
-            end = max(end, row.seq)
-        seen = end
+def _write(entries: Iterable[AuditEntry], *, as_data: bool) -> None:
+    sys.stdout.write("".join(as_json(entry) if as_data else _line(entry) for entry in entries))
 
 
-def _write(row: Row, *, as_data: bool) -> None:
-    sys.stdout.write(as_json(row) if as_data else _line(row))
-
-
-def _line(row: Row) -> str:
-    entry = row.entry
+def _line(entry: AuditEntry) -> str:
     when = time.strftime("%H:%M:%S", time.localtime(entry.at // _SECOND))
     if entry.at < time.time_ns() - 24 * 3600 * _SECOND:
         when = time.strftime("%m-%d %H:%M", time.localtime(entry.at // _SECOND))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
+from datetime import UTC
 from queue import SimpleQueue
 from typing import Any
 
 from hilt.call import Call, Json, Result
 from hilt.config import KEYS, digest
-from hilt.desk import changes, servers, usage
+from hilt.desk import audit, changes, servers, usage
 from hilt.desk.encoding import plain
-from hilt.formats.times import duration_seconds, rfc3339
+from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
 from hilt.state.hosts import connected_hosts
-from hilt.surfaces.cli.audit import audit_data
 from hilt.surfaces.cli.config import without_secrets
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
@@ -199,26 +197,22 @@ def _audit(served: ServedWorkspace, request: ApiRequest) -> Json:
         query["workspace"] = digest(folder)
     if cursor is not None:
         query["before"] = cursor
-    rows = served.runtime.trail.rows(**query, limit=limit + 1)
-    entries = [{"id": row.seq, **audit_data(row)} for row in rows[-limit:]]
-    return {"entries": entries[::-1], "next": str(entries[0]["id"]) if len(rows) > limit else None}
+    found = audit.entries(served.runtime.trail, **query, limit=limit + 1)
+    entries = [{"id": entry.seq, **plain(entry)} for entry in found[-limit:]]
+    return {"entries": entries[::-1], "next": str(entries[0]["id"]) if len(found) > limit else None}
 
 
 def _timestamp(text: str) -> float:
-    seconds = duration_seconds(text)
-    if seconds is not None:
-        return max(0.0, time.time() - seconds)
-    try:
-        moment = datetime.fromisoformat(text)
-        return max(0.0, moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
-    except (ValueError, OverflowError):
+    since = audit.parse_since(text, UTC)
+    if since is None:
         advice = "Use a time such as 30m, 2h, 7d or 2026-01-31."
-        raise HttpProblem(422, f"since is {text[:40]!r}, which is not a time.", suggestion=advice) from None
+        raise HttpProblem(422, f"since is {text[:40]!r}, which is not a time.", suggestion=advice)
+    return since
 
 
 def _verify(served: ServedWorkspace, request: ApiRequest) -> Json:
-    breaks = served.runtime.trail.breaks()
-    return {"ok": not breaks, "breaks": [{"row": broken.seq, "reason": broken.reason} for broken in breaks]}
+    breaks = audit.breaks(served.runtime.trail)
+    return {"ok": not breaks, "breaks": plain(breaks)}
 
 
 def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
