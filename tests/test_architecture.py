@@ -133,17 +133,12 @@ BELOW_THE_DESK = {
 STILL_BELOW: dict[str, str] = {
     "cli.config": "authority.rulebook",
     "cli.doctor": (
-        "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.capturing sandbox.profile "
-        "search.ripgrep state.directory state.inventory state.reserve"
+        "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.capturing "
+        "sandbox.profile search.ripgrep state.directory state.inventory state.reserve"
     ),
     "cli.explain": "authority.explanation",
     "cli.mcp_install": "servers.configured",
-    "http.feed": "state.callers state.events state.hosts state.observer",
-    "http.records": "policy.rules state.hosts",
-    "http.serving": "state.events",
-    "mcp.front": "state.hosts",
-    "mcp.server": "state.hosts",
-    "resident": "lsp.access state.locks state.trail",
+    "http.records": "policy.rules",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from hilt.call import Json
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
+from hilt.state.trail import SESSION_IDLE_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def answer_or_error(jobs: Jobs, request: dict[str, Json]) -> dict[str, Json]:
         return answer(jobs, request)
     except ToolError as error:
         return {"error_code": error.code, "error": error.message, "suggestion": error.suggestion}
+
+
+def end_idle(jobs: Jobs) -> None:
+    """End the jobs of sessions that have been idle for as long as sessions are kept."""
+    jobs.end_idle(SESSION_IDLE_SECONDS)
 
 
 def _row(state: JobState) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.lsp.language_server import Report
 from hilt.lsp.pool import CallerEnvironment, LanguageServers
-from hilt.lsp.questions import ServerAnswer, ServerQuestion, from_error, to_error
+from hilt.lsp.questions import ServerAnswer, ServerQuestion, to_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,20 +87,6 @@ class ResidentAccess:
             connection.settimeout(question.seconds + WARM_SECONDS)
             reply = next(_exchange(connection, {"warm": question._asdict()}), None)
         return None if reply is None or not reply.get("answer") else _answer(reply)
-
-
-def serve(access: ServerAccess, request: dict[str, Any], fence: Fence, send: Callable[[dict[str, Any]], None]) -> None:
-    """Answer the request of another process; `send` sends one reply."""
-    try:
-        if "warm" in request:
-            answer = access.ask_warm(ServerQuestion(**request["warm"]))
-        else:
-            question = ServerQuestion(**request["ask"])
-            answer = access.ask(question, fence, lambda text, share: send({"progress": [text, share]}))
-    except ToolError as error:
-        send({"error": from_error(error)})
-    else:
-        send({"answer": None if answer is None else answer._asdict()})
 
 
 def _disconnect(connection: socket) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -18,12 +19,11 @@ from typing import Any, Protocol
 
 from hilt import __version__, places, wire
 from hilt.call import Call, Result
+from hilt.desk import jobs, language_servers
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.lazy import Lazy
 from hilt.runtime import Runtime, Shared, settings_stamp, share
-from hilt.state.locks import held
-from hilt.state.trail import SESSION_IDLE_SECONDS
 from hilt.surfaces import handover
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.mcp.pipe import OWN
@@ -269,7 +269,7 @@ class Resident:
         sys.setswitchinterval(SWITCH_SECONDS)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._end)
-        with held(os.path.join(self._state, "resident.lock"), _refuse_second):
+        with _only_one(os.path.join(self._state, "resident.lock")):
             with self._listening() as listener:
                 self._wait_on_thread(listener)
                 while not self._stopping:
@@ -364,7 +364,7 @@ class Resident:
             for host, resources in hosts:
                 resources.jobs.touch(host.session)
             for resources in shared:
-                resources.jobs.end_idle(SESSION_IDLE_SECONDS)
+                jobs.end_idle(resources.jobs)
 
     def _end_jobs(self) -> None:
         with self._lock:
@@ -436,10 +436,8 @@ class Resident:
         environ = _with_coerced_locale(dict(field[2:].split("=", 1) for field in optional if field.startswith("e:")))
         shared = self._share(environ, _folder(options, environ, cwd))
         if kind == "jobs":
-            from hilt.desk.jobs import answer_or_error
-
             stream.write(
-                b"+" + json.dumps(answer_or_error(shared.jobs, json.loads(stream.readline(HEADER_BYTES)))).encode()
+                b"+" + json.dumps(jobs.answer_or_error(shared.jobs, json.loads(stream.readline(HEADER_BYTES)))).encode()
             )
             return
         own = {name: options.pop(name) for name in OWN & options.keys()}
@@ -590,8 +588,6 @@ def _run_for_caller(runtime: Runtime, use: Callable[[str], None], connection: so
 
 def _serve_language_servers(runtime: Runtime, connection: socket.socket, stream: _SocketStream) -> None:
     """Answer a language server request of another process, and cancel it if that process disconnects."""
-    from hilt.lsp.access import serve
-
     line = stream.readline(REQUEST_BYTES)
     if not line.endswith(b"\n"):
         return
@@ -605,7 +601,7 @@ def _serve_language_servers(runtime: Runtime, connection: socket.socket, stream:
 
     def work() -> None:
         try:
-            serve(runtime.language_servers(), json.loads(line), fence, send)
+            language_servers.answer(runtime.language_servers(), json.loads(line), fence, send)
         finally:
             ended.set()
 
@@ -692,5 +688,12 @@ def _open_tasks() -> CallTasks:
     return CallTasks()
 
 
-def _refuse_second() -> None:
-    raise SystemExit("another resident process is already running")
+@contextlib.contextmanager
+def _only_one(path: str) -> Iterator[None]:
+    """Hold the lock of a file; exit if another process holds it."""
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit("another resident process is already running") from None
+        yield

@@ -28,8 +28,8 @@ from tests.surfaces.http.servers import WAIT_SECONDS, EventClient, Server, Waiti
 CALLS = 5_000 if os.environ.get("HILT_STRESS") else 300
 # small limits, so that few events reach them
 SMALL = [
-    "hilt.surfaces.http.feed:EVENTS_MAX=60",
-    "hilt.surfaces.http.feed:PRUNE_EVENTS=10",
+    "hilt.desk.activity:EVENTS_MAX=60",
+    "hilt.desk.activity:PRUNE_EVENTS=10",
     "hilt.surfaces.http.feed:RECENT_MAX=20",
     "hilt.surfaces.http.feed:BEHIND_MAX=30",
     "hilt.surfaces.http.feed:HELLO_SECONDS=1",

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import threading
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractContextManager, suppress
@@ -18,17 +16,8 @@ from functools import partial
 from typing import Any
 
 from hilt.desk import approvals
-from hilt.errors import ToolError
-from hilt.state.callers import CallObserver
-from hilt.state.events import EVENTS_MAX, EventRow, EventStore, NewEvent
-from hilt.state.hosts import HostObserver
-from hilt.state.observer import StateObserver
+from hilt.desk.activity import BATCH, EventRow, EventWatch
 
-POLL_SECONDS = 0.05
-TIDY_SECONDS = 1.0
-PRUNE_SECONDS = 60.0
-PRUNE_EVENTS = 2_000  # also prune after this many new events
-BATCH = 500
 RECENT_MAX = 4_000  # events in memory
 RECENT_CHARACTERS = 8 << 20
 BEHIND_MAX = 5_000  # events by which a client may fall behind once it has caught up
@@ -43,69 +32,24 @@ Message = MutableMapping[str, Any]
 
 
 class Feed:
-    """Reads events on its own thread, and keeps the newest in memory for the event loop."""
+    """Keeps the newest events in memory, for the clients of the event loop."""
 
     def __init__(self, state: str, workspaces: dict[str, str], *, days: int, megabytes: int) -> None:
-        self._limits = {"days": days, "megabytes": megabytes}
-        self._events = EventStore(state)
-        self._reading = EventStore(state)  # a second connection, for clients that read older events
-        self._observer = StateObserver(state, workspaces)
-        self._hosts = HostObserver(state)
-        self._calls = CallObserver(state, self._reading)
         self._loop = asyncio.get_running_loop()
+        self._watch = EventWatch(state, workspaces, self._receive, days=days, megabytes=megabytes)
         self._recent: deque[EventRow] = deque()
         self._size = 0
-        self.last = self._position = self._events.last()
-        self._unpruned = PRUNE_EVENTS + 1  # prune at the start
-        self._pruned_at = 0.0
+        self.last = self._watch.first
         self._news: asyncio.Future[None] = self._loop.create_future()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="hilt-events", daemon=True)
-
-    def start(self) -> None:
-        """Publish that the server has started, and start reading."""
-        self._events.append(NewEvent("server", {"status": "started"}))
-        self._thread.start()
+        self.newest, self.stored = self._watch.newest, self._watch.stored
+        self._watch.start()
 
     def close(self) -> None:
         """Stop reading."""
-        self._ended.set()
-        self._thread.join(timeout=1)
+        self._watch.close()
 
-    # --- on the thread --------------------------------------------------------------------------------------------
-
-    def _follow(self) -> None:
-        """Observe the databases until the server ends."""
-        version, tidied_at = -1, 0.0
-        while not self._ended.wait(POLL_SECONDS):
-            try:
-                for event in (*self._observer.poll(), *self._hosts.poll()):
-                    self._events.append(event)
-                current = self._reading.version()
-                if current != version:
-                    version = current
-                    self._read()
-                now = time.monotonic()
-                if now - tidied_at > TIDY_SECONDS:
-                    tidied_at = now
-                    for event in self._calls.poll():
-                        self._events.append(event)
-                    self._events.forget(self._position)
-                if now - self._pruned_at > PRUNE_SECONDS or self._unpruned > PRUNE_EVENTS:
-                    self._pruned_at, self._unpruned = now, 0
-                    self._events.prune(**self._limits, most=EVENTS_MAX - 2 * PRUNE_EVENTS)
-            except ToolError:
-                continue  # the database is busy or the disk is full: retry at the next poll
-            except RuntimeError:
-                return  # the loop has ended
-
-    def _read(self) -> None:
-        while rows := self._reading.after(self._position, BATCH):
-            self._position = rows[-1].seq
-            self._unpruned += len(rows)
-            self._loop.call_soon_threadsafe(self._take, rows)
-
-    # --- on the event loop ----------------------------------------------------------------------------------------
+    def _receive(self, rows: list[EventRow]) -> None:
+        self._loop.call_soon_threadsafe(self._take, rows)
 
     def _take(self, rows: list[EventRow]) -> None:
         if rows[0].seq != self.last + 1 or rows[-1].seq - rows[0].seq >= len(rows):
@@ -131,14 +75,6 @@ class Feed:
             return None
         start = seq + 1 - self._recent[0].seq
         return [self._recent[index] for index in range(start, min(len(self._recent), start + BATCH))]
-
-    def newest(self) -> int:
-        """Return the number of the newest event in the store, which may not be in memory yet."""
-        return self._reading.last()
-
-    def stored(self, seq: int) -> list[EventRow]:
-        """Return up to BATCH events after a number, from the store."""
-        return self._reading.after(seq, BATCH)
 
 
 class Attendance:

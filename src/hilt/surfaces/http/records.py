@@ -8,11 +8,9 @@ from typing import Any
 
 from hilt.call import Call, Json, Result
 from hilt.config import KEYS, digest
-from hilt.desk import audit, changes, servers, usage
+from hilt.desk import activity, audit, changes, servers, usage
 from hilt.desk.encoding import plain
-from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
-from hilt.state.hosts import connected_hosts
 from hilt.surfaces.cli.config import without_secrets
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
@@ -239,7 +237,7 @@ def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
         "rules": [_rules(rules) for rules in runtime.authority.rulesets() if rules.file],
         "notes": runtime.authority.notes(),
         "servers": _servers(runtime),
-        "hosts": [{**host._asdict(), "since": rfc3339(host.since)} for host in connected_hosts(runtime.state)],
+        "hosts": list(map(plain, activity.hosts(runtime.state))),
         "workspace": runtime.root,
         "workspaces": served.folders,
     }

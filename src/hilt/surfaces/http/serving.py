@@ -20,7 +20,6 @@ from websockets.http11 import Response
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
-from hilt.state.events import ServingMark
 from hilt.surfaces import resident
 from hilt.surfaces.http.app import HttpApp, Parts, TokenPair
 from hilt.surfaces.http.feed import Feed
@@ -81,12 +80,9 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
             os.environ.pop(name, None)  # child processes do not need them
             for served in workspaces.all:
                 served.runtime.secrets[name] = token
-        mark = ServingMark(first.state)
-        stack.callback(mark.close)
         names = {served.runtime.id: served.runtime.root for served in workspaces.all}
         settings = first.settings
         feed = Feed(first.state, names, days=settings["events.keep_days"], megabytes=settings["events.keep_mb"])
-        feed.start()
         stack.callback(feed.close)
         mcp = {served.runtime.root: await _mcp(served, stack) for served in workspaces.all}
         is_secure = server_options.certificate is not None

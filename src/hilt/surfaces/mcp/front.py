@@ -55,7 +55,7 @@ from hilt.surfaces.mcp.tool_list import Choice, tool_list
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.declaration import Traits
-    from hilt.state.hosts import HostMark
+    from hilt.desk.activity import HostMark
     from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
@@ -289,7 +289,7 @@ class Front:
 
     def _mark_host(self, client: Client) -> None:
         """List the host as connected until it disconnects; without a state directory, it is not listed."""
-        from hilt.state.hosts import HostMark
+        from hilt.desk.activity import HostMark
 
         runtime, session = self._runtime, self._session.name
         with suppress(OSError), self._lock:

@@ -28,9 +28,9 @@ from mcp_types import INVALID_PARAMS
 
 from hilt import __version__
 from hilt.call_threads import CallThreads
+from hilt.desk.activity import HostMark
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.state.hosts import HostMark
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeFirstRun, client, connection_of, is_modern
