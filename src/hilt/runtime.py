@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from hilt.state.board import Board
     from hilt.state.history import History
     from hilt.state.memory import Memory
-    from hilt.state.roster import AgentRecord, AgentStore
+    from hilt.state.roster import AgentRecord, Roster
     from hilt.state.todos import TodoLists
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
@@ -318,7 +318,7 @@ class Runtime:
 
         return TodoLists(self.state, self.id)
 
-    def _open_roster(self) -> AgentStore:
+    def _open_roster(self) -> Roster:
         from hilt.state.roster import Roster
 
         url = self.settings["agents.database"]

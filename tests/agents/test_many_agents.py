@@ -324,7 +324,7 @@ time.sleep(600)
     with opened(base, settings(server)) as runtime:
         assert runtime.call("agent_list").ok
         answered = settled(runtime, agent, answers=2)
-        assert runtime.roster().peek(agent, 9) == []
+        assert runtime.roster().mail.peek(agent, 9) == []
 
     assert answered.answer == "well"
     assert server.prompts[-1].raw.count(b"the key is") == 1

@@ -10,7 +10,8 @@ from hilt.call import AGENT
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.state.agent_calls import AgentOrder, Allowance
-from hilt.state.roster import AgentRecord, Kind, Mail
+from hilt.state.mailbox import Mail
+from hilt.state.roster import AgentRecord, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class CallAgents:
             raise ToolError(
                 "not_found", f"There is no agent {target[:100]!r}.", suggestion="Use an id from agent_list."
             )
-        if self._store.send(sender, target, text, self._ctx.fence.commit):
+        if self._store.mail.send(sender, target, text, self._ctx.fence.commit):
             self._host.serve()
 
     def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
@@ -119,7 +120,7 @@ class CallAgents:
         deadline = time.monotonic() + seconds
         reader = self._host.owner().name
         while True:
-            mail = self._store.receive(agent, limit, self._ctx.fence.commit, reader=reader)
+            mail = self._store.mail.receive(agent, limit, self._ctx.fence.commit, reader=reader)
             if mail.messages or time.monotonic() >= deadline:
                 return mail
             self._ctx.fence.check()

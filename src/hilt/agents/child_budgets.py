@@ -11,7 +11,7 @@ from hilt.agents.starting import transcripts_of
 from hilt.agents.transcripts import Record, read
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
-from hilt.state.roster import AgentRecord, AgentStore
+from hilt.state.roster import AgentRecord, Roster
 
 _LEAST_SECONDS = 0.001  # of an agent whose time is up: it ends with budget_exceeded
 _SHARING_MAX = 1_000  # agents of one workspace that are searched for those that share a budget
@@ -20,7 +20,7 @@ _SHARING_MAX = 1_000  # agents of one workspace that are searched for those that
 class SharedBudgets:
     """The token budgets that agents of one caller share once its process has ended. Safe to use from many threads."""
 
-    def __init__(self, runtime: Runtime, store: AgentStore) -> None:
+    def __init__(self, runtime: Runtime, store: Roster) -> None:
         self._runtime = runtime
         self._store = store
         self._budgets: dict[str, Allowance] = {}  # by caller

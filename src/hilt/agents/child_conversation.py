@@ -22,7 +22,8 @@ from hilt.output.run_events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, E
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
 from hilt.state.agent_runs import LOST
-from hilt.state.roster import AgentMessage, AgentOutcome, AgentRecord
+from hilt.state.mailbox import AgentMessage
+from hilt.state.roster import AgentOutcome, AgentRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class ChildConversation:
                 used[0] += event.input_tokens
                 used[1] += event.output_tokens
                 if self._run.mail:  # in the transcript by now
-                    store.drop(agent.id, self._run.mail)
+                    store.mail.drop(agent.id, self._run.mail)
                     self._run.mail = 0
             elif isinstance(event, CallStarted):
                 caller.report(call_line(event.tool, event.args))
@@ -195,8 +196,8 @@ class ChildConversation:
                 return await conversation.send(agent.prompt)
             sent = max(record.get("mail", 0) for record in user_records)
             if sent:  # the process may have been killed before it could remove them
-                self._store.drop(agent.id, sent)
-            mail = self._store.peek(agent.id, MAIL_MAX)
+                self._store.mail.drop(agent.id, sent)
+            mail = self._store.mail.peek(agent.id, MAIL_MAX)
             if conversation.is_interrupted:
                 return await conversation.send(None)
             if not mail:

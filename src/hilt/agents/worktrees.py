@@ -22,7 +22,7 @@ from hilt.config import Settings
 from hilt.errors import ToolError
 from hilt.places import command, is_below, worktrees_dir
 from hilt.runtime import Runtime
-from hilt.state.roster import AgentRecord, AgentStore
+from hilt.state.roster import AgentRecord, Roster
 from hilt.text.binary_patch import literal
 from hilt.text.diffing import unified_diff
 
@@ -64,7 +64,7 @@ class WorktreeRecord(NamedTuple):
 class Worktrees:
     """The worktrees of the agents of one workspace."""
 
-    def __init__(self, runtime: Runtime, store: AgentStore) -> None:
+    def __init__(self, runtime: Runtime, store: Roster) -> None:
         self._runtime = runtime
         self._store = store
         self._trees = worktrees_dir(runtime.state)

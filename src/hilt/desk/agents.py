@@ -8,7 +8,8 @@ from hilt.agents.durable.places import machine_name
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.formats.times import Moment
-from hilt.state.roster import EXIT_CODES, MESSAGE_BYTES
+from hilt.state.mailbox import MESSAGE_BYTES
+from hilt.state.roster import EXIT_CODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

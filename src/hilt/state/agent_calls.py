@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from hilt.errors import CODES, ToolError
-from hilt.state.roster import AgentRecord, Kind, Mail
+from hilt.state.mailbox import Mail
+from hilt.state.roster import AgentRecord, Kind
 
 # suggestions for the caller of an agent that failed, by error code
 _ADVICE = {

@@ -1,38 +1,33 @@
-"""The agents of a workspace and the messages between them, in state.db or a database that several machines share.
+"""The agents of a workspace, in state.db or a database that several machines share.
 
 Every change is one transaction, so that limits hold however many processes start agents and send messages at once.
 An agent is run by one process at a time, its owner, which holds a lock while it lives: the kernel releases it when the
-process is killed. The agents of a dead owner are queued again, or fail if no process can continue them. Other packages
-use this module through `AgentStore`.
+process is killed. The agents of a dead owner are queued again, or fail if no process can continue them.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.state import agent_runs
 from hilt.state.agent_database import AgentDatabase, LocalAgentDatabase, Transaction, owners_folder
 from hilt.state.locks import try_lock
+from hilt.state.mailbox import Mailbox
 
 Kind = Literal["call", "background", "spawned"]  # a call ends with its caller, the others outlive it
 AgentStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
 
 EXIT_CODES: dict[str, int] = {"completed": 0, "failed": 1, "cancelled": 130}  # of agents that have answered or ended
 
-MESSAGE_BYTES = 102_400
-QUEUE_MAX = 1_000
-PAIR_MAX = 10
-PAIR_SECONDS = 60
 ENDED_MAX = 1_000  # ended agents that are kept
 # processes killed in a row at the same step before an agent is stopped: if the last one ran only this agent, or others
 KILLS_ALONE_MAX = 3
 KILLS_MAX = 5
-MESSAGE_DAYS = 30  # how long messages to unknown agents are kept
 MACHINE_SECONDS = 3600  # how long an agent waits for the machine with its worktree
 
 _REMOVED_MAX = 100  # ended agents removed at once
@@ -116,22 +111,6 @@ class AgentLimits(NamedTuple):
     queued: int = 10_000
 
 
-class AgentMessage(NamedTuple):
-    """A message between agents; the time in nanoseconds since 1970."""
-
-    number: int
-    sender: str
-    text: str
-    at: int
-
-
-class Mail(NamedTuple):
-    """Messages of an agent, oldest first, and how many remain."""
-
-    messages: list[AgentMessage]
-    left: int
-
-
 class AgentOutcome(NamedTuple):
     """How one run of an agent ended, and the tokens it used."""
 
@@ -140,80 +119,6 @@ class AgentOutcome(NamedTuple):
     error_code: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
-
-
-class AgentStore(Protocol):
-    """The agents of a workspace and their messages."""
-
-    database: AgentDatabase
-    runs: agent_runs.AgentRuns
-
-    def create(self, new: NewAgent, limits: AgentLimits, *, owner: str = "") -> AgentRecord:
-        """Add an agent, running if it has an owner, else queued; raise limit_exceeded if there are too many."""
-
-    def get(self, id: str) -> AgentRecord | None:
-        """Return an agent, or None."""
-
-    def newest(self, limit: int) -> Sequence[AgentRecord]:
-        """Return the newest agents, newest first."""
-
-    def chain(self, id: str) -> Sequence[str]:
-        """Return an id, its parent, the parent of that, and so on."""
-
-    def claim(self, settings: str, owner: str, machine: str = "", *, anywhere: bool = False) -> AgentRecord | None:
-        """Make this process the owner of the oldest queued agent with these settings, fairly between callers.
-
-        An agent with a worktree stays on the machine that has it. With `anywhere`, only agents that any worker may run.
-        """
-
-    def owned(self, owner: str) -> Sequence[str]:
-        """Return the agents of an owner that have not ended."""
-
-    def requeue(self, id: str, owner: str) -> None:
-        """Queue an agent that its owner claimed but does not run."""
-
-    def queued_settings(self) -> Sequence[str]:
-        """Return the settings that queued agents must run with."""
-
-    def queued_elsewhere(self) -> Sequence[tuple[str, str]]:
-        """Return other workspaces, with settings, that have agents which any worker may run and none is running."""
-
-    def release(self, owner: str) -> None:
-        """Queue the agents of an owner that stops; cancel those that end with their caller."""
-
-    def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
-        """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
-
-    def is_alive(self, owner: str) -> bool:
-        """Whether the process of this owner is running."""
-
-    def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
-        """Cancel all agents below a session and, with `itself`, the agent with this id; return those cancelled.
-
-        A cancelled agent keeps its owner until that process has stopped it.
-        """
-
-    def sweep(self, idle_seconds: float) -> int:
-        """Requeue or end the agents of dead owners, end those idle too long, and return how many are queued."""
-
-    def send(self, sender: str, target: str, text: str, commit: Callable[[], None]) -> bool:
-        """Store a message, or raise limit_exceeded; return whether it woke an agent. `commit` may raise."""
-
-    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None, *, reader: str = "") -> Mail:
-        """Return the oldest messages of an agent, and remove them. `commit` may raise.
-
-        With a reader, which is an owner, they are removed when it receives again, finishes the agent, or is released;
-        if it dies before that, they are returned again.
-        """
-
-    def peek(self, agent: str, limit: int) -> Sequence[AgentMessage]:
-        """Return the oldest messages of an agent without removing them."""
-
-    def drop(self, agent: str, number: int) -> None:
-        """Remove the messages of an agent up to a number."""
-
-    def close(self) -> None:
-        """Close the store; the next use opens it again."""
 
 
 class Owner:
@@ -238,13 +143,14 @@ class Owner:
 
 
 class Roster:
-    """The agents of one workspace; implements AgentStore. Safe to use from many threads and processes."""
+    """The agents of one workspace. Safe to use from many threads and processes."""
 
     def __init__(self, directory: str, workspace: str, database: AgentDatabase | None = None) -> None:
         """Open the agents of a workspace, by default in state.db of this directory."""
         self.database = self._db = database or LocalAgentDatabase(directory)
         self.runs = agent_runs.AgentRuns(self.database, workspace)
         self._workspace = workspace
+        self.mail = Mailbox(self.database, workspace, check=self._check_living, wake=self._wake)
 
     def close(self) -> None:
         """Close the database; the next use opens it again."""
@@ -326,7 +232,10 @@ class Roster:
         return ids
 
     def claim(self, settings: str, owner: str, machine: str = "", *, anywhere: bool = False) -> AgentRecord | None:
-        """Claim the oldest queued agent with these settings for an owner."""
+        """Make this process the owner of the oldest queued agent with these settings, fairly between callers.
+
+        An agent with a worktree stays on the machine that has it. With `anywhere`, only agents that any worker may run.
+        """
         if not self._db.exists():
             return None
         # callers with fewer running agents first
@@ -402,7 +311,7 @@ class Roster:
 
         def work(db: Transaction) -> None:
             self._abandon(db, owner, "cancelled", self._db.now(db))
-            self._confirm(db, owner)
+            self.mail.confirm(db, owner)
 
         self._db.write(work)
 
@@ -414,13 +323,13 @@ class Roster:
             if agent is None or agent.owner != owner:
                 return None
             self.runs.end(db, id, outcome.status)
-            self._confirm(db, owner, id)
+            self.mail.confirm(db, owner, id)
             if agent.ended is not None:
                 self._update(db, id, owner="")
                 return None
             status: AgentStatus = outcome.status
             ended = None if agent.kind == "spawned" and status == "completed" else self._db.now(db)
-            if ended is None and self._unread(db, id):
+            if ended is None and self.mail.unread(db, id):
                 status = "queued"
             self._update(
                 db,
@@ -469,98 +378,26 @@ class Roster:
 
         return self._db.write(work)
 
-    # --- messages -----------------------------------------------------------------------------------------------------
-
-    def send(self, sender: str, target: str, text: str, commit: Callable[[], None]) -> bool:
-        """Store a message, or raise limit_exceeded; return whether it woke an agent. `commit` may raise."""
-        size = len(text.encode("utf-8", "surrogatepass"))
-        if size > MESSAGE_BYTES:
-            raise ToolError(
-                "limit_exceeded",
-                f"The message has {size:,} bytes; the limit is {MESSAGE_BYTES:,}.",
-                suggestion="Write it to a file, and send the path.",
-                limit=MESSAGE_BYTES,
-            )
-
-        def work(db: Transaction) -> bool:
-            now = self._db.now(db)
-            workspace = self._workspace
-            agent = self._get(db, target)
-            if agent is not None and agent.ended is not None:
-                raise ToolError("not_found", f"The agent {target} has ended: {agent.status}.")
-            self._prune_messages(db, now)
-            recent = now - PAIR_SECONDS * _SECOND
-            db.execute("DELETE FROM agent_sends WHERE workspace=? AND (at<=? OR at>?)", (workspace, recent, now))
-            pair = "SELECT count(*), min(at) FROM agent_sends WHERE workspace=? AND sender=? AND target=?"
-            sent, first = db.execute(pair, (workspace, sender, target)).fetchone()
-            if sent >= PAIR_MAX:
-                wait = (first + PAIR_SECONDS * _SECOND - now) // _SECOND + 1
-                raise ToolError(
-                    "limit_exceeded",
-                    f"{sender} has sent {sent} messages to {target} within {PAIR_SECONDS} s, which is the limit.",
-                    suggestion=f"Wait {wait} s, or combine several messages into one.",
-                    limit=PAIR_MAX,
-                )
-            unread = self._unread(db, target)
-            if unread >= QUEUE_MAX:
-                raise ToolError(
-                    "limit_exceeded",
-                    f"{target} has {unread:,} unread messages, which is the limit.",
-                    suggestion="Wait until it has read some.",
-                    limit=QUEUE_MAX,
-                )
-            db.execute("INSERT INTO agent_sends VALUES (?,?,?,?)", (workspace, sender, target, now))
-            db.execute(
-                "INSERT INTO agent_messages (workspace, sender, target, at, text) VALUES (?,?,?,?,?)",
-                (workspace, sender, target, now, text),
-            )
-            wakes = agent is not None and agent.is_idle
-            if wakes:
-                self._update(db, target, status="queued")
-            commit()
-            return wakes
-
-        return self._db.write(work)
-
-    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None, *, reader: str = "") -> Mail:
-        """Return the oldest messages of an agent, and remove them. `commit` may raise.
-
-        With a reader, which is an owner, they are removed when it receives again, finishes the agent, or is released;
-        if it dies before that, they are returned again.
-        """
-        if not self._db.exists() or not self._db.read(lambda db: self._has_messages(db, agent)):
-            return Mail([], 0)  # without a transaction: callers poll this
-
-        def work(db: Transaction) -> Mail:
-            self._restore_messages(db)
-            if reader:
-                self._confirm(db, reader, agent)
-            messages = self._messages(db, agent, limit)
-            if messages and reader:
-                mark = "UPDATE agent_messages SET reader=? WHERE workspace=? AND target=? AND number<=? AND reader=''"
-                db.execute(mark, (reader, self._workspace, agent, messages[-1].number))
-            elif messages:
-                self._drop(db, agent, messages[-1].number)
-            if messages:
-                commit()
-            return Mail(messages, self._unread(db, agent))
-
-        return self._db.write(work)
-
-    def peek(self, agent: str, limit: int) -> Sequence[AgentMessage]:
-        """Return the oldest messages of an agent without removing them."""
-        return self._db.read(lambda db: self._messages(db, agent, limit)) if self._db.exists() else []
-
-    def drop(self, agent: str, number: int) -> None:
-        """Remove the messages of an agent up to a number."""
-        self._db.write(lambda db: self._drop(db, agent, number))
-
     # --- inside a transaction -----------------------------------------------------------------------------------------
 
     def _get(self, db: Transaction, id: str) -> AgentRecord | None:
         query = f"SELECT {_COLUMNS} FROM agents WHERE workspace=? AND id=?"  # noqa: S608  # constants only
         row = db.execute(query, (self._workspace, id)).fetchone()
         return None if row is None else _record(row)
+
+    def _check_living(self, db: Transaction, id: str) -> None:
+        """Raise if an agent has ended."""
+        agent = self._get(db, id)
+        if agent is not None and agent.ended is not None:
+            raise ToolError("not_found", f"The agent {id} has ended: {agent.status}.")
+
+    def _wake(self, db: Transaction, id: str) -> bool:
+        """Queue an agent if it is idle, and return whether it was."""
+        agent = self._get(db, id)
+        if agent is None or not agent.is_idle:
+            return False
+        self._update(db, id, status="queued")
+        return True
 
     def _update(self, db: Transaction, id: str, **values: object) -> None:
         names = ", ".join(f"{name}=?" for name in values)
@@ -573,7 +410,7 @@ class Roster:
         for (owner,) in db.execute(owners, (self._workspace,)).fetchall():
             if not self._db.is_alive(db, owner):
                 self._abandon(db, owner, "failed", now)
-        self._restore_messages(db)
+        self.mail.restore(db)
         idle = "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='completed' AND changed<?"
         for (id,) in db.execute(idle, (self._workspace, now - int(idle_seconds * _SECOND))).fetchall():
             self._update(db, id, ended=now)
@@ -636,48 +473,8 @@ class Roster:
         )
         for (id,) in db.execute(query, (self._workspace, _REMOVED_MAX, ENDED_MAX)).fetchall():
             db.execute("DELETE FROM agents WHERE workspace=? AND id=?", (self._workspace, id))
-            db.execute("DELETE FROM agent_messages WHERE workspace=? AND target=?", (self._workspace, id))
+            self.mail.remove(db, id)
             db.execute("DELETE FROM agent_runs WHERE workspace=? AND agent=?", (self._workspace, id))
-
-    def _unread(self, db: Transaction, agent: str) -> int:
-        query = "SELECT count(*) FROM agent_messages WHERE workspace=? AND target=? AND reader=''"
-        return int(db.execute(query, (self._workspace, agent)).fetchone()[0])
-
-    def _messages(self, db: Transaction, agent: str, limit: int) -> list[AgentMessage]:
-        query = (
-            "SELECT number, sender, text, at FROM agent_messages WHERE workspace=? AND target=? AND reader='' "
-            "ORDER BY number LIMIT ?"
-        )
-        return [AgentMessage(*row) for row in db.execute(query, (self._workspace, agent, limit))]
-
-    def _has_messages(self, db: Transaction, agent: str) -> bool:
-        query = "SELECT 1 FROM agent_messages WHERE workspace=? AND target=? LIMIT 1"
-        return db.execute(query, (self._workspace, agent)).fetchone() is not None
-
-    def _confirm(self, db: Transaction, reader: str, agent: str | None = None) -> None:
-        """Remove the messages that a reader has received, of one agent or all."""
-        query = "DELETE FROM agent_messages WHERE workspace=? AND reader=? AND target=coalesce(?, target)"
-        db.execute(query, (self._workspace, reader, agent))
-
-    def _restore_messages(self, db: Transaction) -> None:
-        """Make messages unread again whose reader died before it confirmed them."""
-        readers = "SELECT DISTINCT reader FROM agent_messages WHERE workspace=? AND reader<>''"
-        for (reader,) in db.execute(readers, (self._workspace,)).fetchall():
-            if not self._db.is_alive(db, reader):
-                unread = "UPDATE agent_messages SET reader='' WHERE workspace=? AND reader=?"
-                db.execute(unread, (self._workspace, reader))
-
-    def _prune_messages(self, db: Transaction, now: int) -> None:
-        """Remove old messages to unknown agents: they may never be read."""
-        query = (
-            "DELETE FROM agent_messages WHERE workspace=? AND at<? AND target NOT IN "
-            "(SELECT id FROM agents WHERE workspace=?)"
-        )
-        db.execute(query, (self._workspace, now - MESSAGE_DAYS * 86_400 * _SECOND, self._workspace))
-
-    def _drop(self, db: Transaction, agent: str, number: int) -> None:
-        query = "DELETE FROM agent_messages WHERE workspace=? AND target=? AND number<=?"
-        db.execute(query, (self._workspace, agent, number))
 
 
 def _record(row: Sequence[Any]) -> AgentRecord:
