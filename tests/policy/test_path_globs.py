@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.formats.globs import BadGlob
 from hilt.policy import path_globs
-from hilt.policy.path_globs import BadPathGlob
 from tests.policy.calls import HOME, outside, path
 
 
@@ -111,12 +111,12 @@ def test_the_home_directory_is_matched_literally():
     "glob", ["", "../a", "a/../b", "a[bc]", "{a,b}", "a**", "a***b", "x\\", "~ann/x", "a\0", "a" * 3000]
 )
 def test_an_invalid_glob_is_rejected(glob):
-    with pytest.raises(BadPathGlob):
+    with pytest.raises(BadGlob):
         path_globs.parse(glob, HOME)
 
 
 def test_an_unknown_home_is_rejected():
-    with pytest.raises(BadPathGlob):
+    with pytest.raises(BadGlob):
         path_globs.parse("~/x", "")
 
 
@@ -140,7 +140,7 @@ patterns = st.lists(st.text("ab*?", min_size=1, max_size=3), min_size=1, max_siz
 def test_a_deny_matches_everything_that_an_allow_covers(pattern, parts, tree):
     try:
         glob = path_globs.parse(pattern, HOME)
-    except BadPathGlob:
+    except BadGlob:
         return
     touched = path("read", "/".join(parts), tree=tree)
 
@@ -152,7 +152,7 @@ def test_a_deny_matches_everything_that_an_allow_covers(pattern, parts, tree):
 def test_a_folder_matches_when_a_path_below_it_does(pattern, parts, below):
     try:
         glob = path_globs.parse(pattern, HOME)
-    except BadPathGlob:
+    except BadGlob:
         return
 
     if path_globs.applies(glob, path("read", "/".join(parts + below))) == "yes":

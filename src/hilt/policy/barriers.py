@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
+from hilt.formats import globs
+from hilt.formats.globs import Component, Components
 from hilt.formats.names import fold
 from hilt.policy import path_globs
-from hilt.policy.path_globs import Component, Match
+from hilt.policy.path_globs import Match
 from hilt.policy.rule_forms import Below, Matching
 from hilt.policy.rules import Rule, RuleSet
 from hilt.policy.subject import Base, Subject, Touched
@@ -30,7 +32,7 @@ class _PathPattern(NamedTuple):
 
     rule: Rule
     base: str
-    components: tuple[Component, ...]
+    components: Components
 
 
 class _PathState(NamedTuple):
@@ -87,7 +89,7 @@ class PathWatch:
 
     def naming(self, name: str) -> PathWatch | None:
         """Return a watch for the rules with this name as a component; None if there are none."""
-        rules = [rule for rule in self.rules if tuple(name) in _glob(rule).folded]
+        rules = [rule for rule in self.rules if Component(tuple(name)) in _glob(rule).folded]
         return PathWatch(rules, self._base, {}) if rules else None
 
     def literal_paths(self) -> set[str]:
@@ -122,7 +124,7 @@ class PathWatch:
             current = "/" + "/".join(names[: end + 1])
             if state.rule is None:
                 name = fold(names[end])
-                steps = ((pattern, path_globs.step(pattern.components, states, name)) for pattern, states in state.live)
+                steps = ((pattern, globs.step(pattern.components, states, name)) for pattern, states in state.live)
                 state = self._started(current, [(pattern, states) for pattern, states in steps if states])
             cache[current] = state
         return state
@@ -133,7 +135,7 @@ class PathWatch:
         if original == self._base.root:
             live += self._state(original).live
         patterns = (*self._bases.get(path, ()), *(self._bases.get(original, ()) if original is not None else ()))
-        live += [(pattern, path_globs.start(pattern.components)) for pattern in patterns]
+        live += [(pattern, globs.start(pattern.components)) for pattern in patterns]
         covering = (pattern.rule for pattern, states in live if len(pattern.components) in states)
         return _PathState(next(covering, None), live)
 

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from hilt.formats import urls
+from hilt.formats.globs import BadGlob
 from hilt.policy import expressions, hosts, path_globs
 from hilt.policy.path_globs import Match
 from hilt.policy.subject import Subject, Touched
@@ -442,7 +443,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
         if not rest.endswith(")"):
             raise BadForm("the closing parenthesis is missing", scope)
         return _inside(rest[1:-1], name, twins, names, home)
-    except (expressions.BadExpression, path_globs.BadPathGlob, hosts.BadHost) as problem:
+    except (expressions.BadExpression, BadGlob, hosts.BadHost) as problem:
         raise BadForm(str(problem), _intended_scope(rest, name, twins, names)) from None
 
 

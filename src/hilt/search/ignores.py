@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from hilt.search import globs
-from hilt.search.globs import Component, Glob
+from hilt.formats import globs
+from hilt.formats.globs import Component, Glob
 
 NAME = ".gitignore"
 FILE_BYTES = 1 << 20

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from hilt.errors import ToolError
-from hilt.search import globs
-from hilt.search.globs import BadGlob, Glob
+from hilt.formats import globs
+from hilt.formats.globs import BadGlob, Glob
 
 # folders with dependencies or generated files
 EXCLUDED = (".git", "node_modules", "vendor", "__pycache__", ".cache", "dist", "build")

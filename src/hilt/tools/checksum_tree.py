@@ -57,7 +57,7 @@ def checksum_tree(
     """
     accepts: Callable[[str], bool] | None = None
     if pattern is not None:
-        from hilt.search import globs
+        from hilt.formats import globs
 
         accepts = globs.matcher(Selection(include=[pattern], argument="pattern").include)
     hashes = hash_tree(ctx, path, accepts)

@@ -219,7 +219,7 @@ class _Targets:
             self._sizes[path] = size
 
     def _accepts(self, path: str) -> bool:
-        from hilt.search import globs
+        from hilt.formats import globs
 
         return self._include is None or globs.matcher(self._include.include)(path)
 

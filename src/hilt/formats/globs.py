@@ -6,28 +6,29 @@
     {a,b}      matches any of its alternatives, which may contain anything, including "/" and other braces
     \\x         matches the character x literally
 
-A glob without "/" matches names at any depth; one with "/" is matched from the folder that is searched.
+A glob without "/" matches names at any depth; one with "/" is matched from the folder that is searched. Globs of path
+rules have fewer signs (policy/path_globs.py), and are matched name by name (`start`, `step`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 BRACES_MAX = 50
 ALTERNATIVES_MAX = 256
 _PLAIN = "._"  # literal characters besides letters and digits
-_DEEP_MAX = 2  # a regular expression may backtrack over this many `**`; more of them are matched by a table
+_DEEP_MAX = 2  # a regular expression may backtrack over this many `**`; with more, names are matched one by one
 
 
 class BadGlob(ValueError):
-    """An invalid glob: what is wrong, and where."""
+    """An invalid glob: the message says what is wrong, and where."""
 
-    def __init__(self, glob: str, problem: str, position: int) -> None:
-        super().__init__(f"{problem} at character {position + 1} of the glob {glob!r}")
-        self.problem = problem
-        self.position = position
+
+def _bad(glob: str, problem: str, position: int) -> BadGlob:
+    return BadGlob(f"{problem} at character {position + 1} of the glob {glob!r}")
 
 
 class Class(NamedTuple):
@@ -53,11 +54,20 @@ class Component(NamedTuple):
         """Whether this is `**`."""
         return self.tokens == (STAR, STAR)
 
+    @property
+    def literal(self) -> str | None:
+        """The only name that it matches; None if it has a wildcard."""
+        names = [token for token in self.tokens if isinstance(token, str) and token != STAR]
+        return "".join(names) if len(names) == len(self.tokens) else None
+
+
+Components = tuple[Component, ...]
+
 
 class Glob(NamedTuple):
     """One alternative of a glob, as its components."""
 
-    components: tuple[Component, ...]
+    components: Components
 
     @property
     def anywhere(self) -> bool:
@@ -79,16 +89,16 @@ class Glob(NamedTuple):
 def parse(glob: str) -> list[Glob]:
     """Return the alternatives of a glob."""
     if not glob.strip("/"):
-        raise BadGlob(glob, "there is nothing to match", 0)
+        raise _bad(glob, "there is nothing to match", 0)
     alternatives = []
     for tokens in _expand(_Reader(glob).sequence(inside=False), glob):
         components = [Component(tuple(part)) for part in _split(tokens)]
         anchored = bool(components) and not components[0].tokens
         components = [part for part in components if part.tokens not in ((), (".",))]
         if any(part.tokens == (".", ".") for part in components):
-            raise BadGlob(glob, "it contains .., but a glob matches only below path", glob.find(".."))
+            raise _bad(glob, "it contains .., but a glob matches only below path", glob.find(".."))
         if tokens and tokens[-1] == "/":
-            raise BadGlob(glob, "it ends with a slash, but only files are matched", len(glob) - 1)
+            raise _bad(glob, "it ends with a slash, but only files are matched", len(glob) - 1)
         # "**/name" is "name" at any depth, and "/name" is "name" in the searched folder
         while len(components) == 2 and components[0].deep and not components[1].deep:
             components = components[1:]
@@ -98,7 +108,7 @@ def parse(glob: str) -> list[Glob]:
         elif components:
             alternatives.append(Glob(tuple(components)))
     if not alternatives:
-        raise BadGlob(glob, "there is nothing to match", 0)
+        raise _bad(glob, "there is nothing to match", 0)
     return alternatives
 
 
@@ -124,7 +134,7 @@ class _Reader:
             if character == "{":
                 nodes.append(self._alternatives(self._at - 1))
             elif character == "}":
-                raise BadGlob(self._glob, "there is a } without its {", self._at - 1)
+                raise _bad(self._glob, "there is a } without its {", self._at - 1)
             elif character == "[":
                 nodes.append(self._class(self._at - 1))
             elif character == "*":
@@ -139,7 +149,7 @@ class _Reader:
 
     def _alternatives(self, opened: int) -> list[_Sequence]:
         if self._glob.count("{", 0, opened) >= BRACES_MAX:
-            raise BadGlob(self._glob, f"there are more than {BRACES_MAX} braces", opened)
+            raise _bad(self._glob, f"there are more than {BRACES_MAX} braces", opened)
         choices = [self.sequence(inside=True)]
         while self._at < len(self._glob):
             character = self._glob[self._at]
@@ -147,7 +157,7 @@ class _Reader:
             if character == "}":
                 return choices
             choices.append(self.sequence(inside=True))
-        raise BadGlob(self._glob, "the { is not closed", opened)
+        raise _bad(self._glob, "the { is not closed", opened)
 
     def _class(self, opened: int) -> Class:
         negated = self._glob[self._at : self._at + 1] in ("!", "^")
@@ -163,7 +173,7 @@ class _Reader:
             if pending:
                 low = ranges[-1][0]
                 if character < low:
-                    raise BadGlob(self._glob, f"the range {low}-{character} runs backwards", self._at - 1)
+                    raise _bad(self._glob, f"the range {low}-{character} runs backwards", self._at - 1)
                 ranges[-1] = (low, character)
                 pending = False
             elif character == "-" and not first:
@@ -176,7 +186,7 @@ class _Reader:
 
     def _next(self, problem: str, at: int | None = None) -> str:
         if self._at >= len(self._glob):
-            raise BadGlob(self._glob, problem, len(self._glob) - 1 if at is None else at)
+            raise _bad(self._glob, problem, len(self._glob) - 1 if at is None else at)
         self._at += 1
         return self._glob[self._at - 1]
 
@@ -188,7 +198,7 @@ def _expand(sequence: _Sequence, glob: str) -> list[list[Token]]:
         if isinstance(node, list):
             endings = [combination for choice in node for combination in _expand(choice, glob)]
             if len(combinations) * len(endings) > ALTERNATIVES_MAX:
-                raise BadGlob(glob, f"the braces expand to more than {ALTERNATIVES_MAX} globs", 0)
+                raise _bad(glob, f"the braces expand to more than {ALTERNATIVES_MAX} globs", 0)
             combinations = [combination + ending for combination in combinations for ending in endings]
         else:
             for combination in combinations:
@@ -214,7 +224,7 @@ def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
     alternatives = list(globs)
     names = [_pattern(glob.components[0]) for glob in alternatives if glob.anywhere]
     paths = [_path_pattern(glob) for glob in alternatives if not glob.anywhere and _depths(glob) <= _DEEP_MAX]
-    tables = [_Table(glob) for glob in alternatives if not glob.anywhere and _depths(glob) > _DEEP_MAX]
+    deep = [_steps(glob) for glob in alternatives if not glob.anywhere and _depths(glob) > _DEEP_MAX]
     by_name = re.compile(f"(?s:{'|'.join(names)})\\Z").match if names else None
     by_path = re.compile(f"(?s:{'|'.join(paths)})\\Z").match if paths else None
 
@@ -223,9 +233,52 @@ def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
             return True
         if by_path is not None and by_path(path):
             return True
-        return any(table.matches(path) for table in tables)
+        return any(covers(components, path.split("/")) for components in deep)
 
     return matches
+
+
+def covers(components: Components, names: Iterable[str]) -> bool:
+    """Whether components match the whole of a path, given as its names."""
+    states = start(components)
+    for name in names:
+        states = step(components, states, name)
+    return len(components) in states
+
+
+def start(components: Components) -> set[int]:
+    """Return the states before the first name; a state is a number of components that are already matched."""
+    return _with_empty_matches(components, {0})
+
+
+def step(components: Components, states: set[int], name: str) -> set[int]:
+    """Return the states after one more name."""
+    following = set()
+    for state in states:
+        if state < len(components):
+            component = components[state]
+            if component.deep:
+                following.add(state)
+            elif component_matcher(component)(name):
+                following.add(state + 1)
+    return _with_empty_matches(components, following)
+
+
+def _with_empty_matches(components: Components, states: set[int]) -> set[int]:
+    """Add the states after each `**`, which may match no name."""
+    closed = set()
+    for state in states:
+        closed.add(state)
+        while state < len(components) and components[state].deep:
+            state += 1
+            closed.add(state)
+    return closed
+
+
+def _steps(glob: Glob) -> Components:
+    """Return components for `step`: without the anchor, and with at least one name for a last `**`."""
+    components = tuple(component for component in glob.components if component.tokens)
+    return (*components[:-1], Component((STAR,)), components[-1]) if components[-1].deep else components
 
 
 def name_globs(globs: Iterable[Glob]) -> tuple[list[str], bool]:
@@ -265,9 +318,11 @@ def _format_token(token: Token) -> str:
     return token if token.isalnum() or token in _PLAIN else "\\" + token
 
 
+@lru_cache(maxsize=4096)
 def component_matcher(component: Component) -> Callable[[str], object]:
     """Return a function that matches a single name."""
-    return re.compile(f"(?s:{_pattern(component)})\\Z").match
+    literal = component.literal
+    return literal.__eq__ if literal is not None else re.compile(f"(?s:{_pattern(component)})\\Z").match
 
 
 def _depths(glob: Glob) -> int:
@@ -309,34 +364,3 @@ def _path_pattern(glob: Glob) -> str:
         elif component.tokens:
             pattern += _pattern(component) + ("" if index == last else "/")
     return pattern
-
-
-class _Table:
-    """Matches component by component, with memoization."""
-
-    def __init__(self, glob: Glob) -> None:
-        self._parts: list[Callable[[str], object] | None] = [
-            None if component.deep else component_matcher(component)
-            for component in glob.components
-            if component.tokens
-        ]
-
-    def matches(self, path: str) -> bool:
-        names = path.split("/")
-        # reach[i]: the parts so far match the first i names
-        reach = [True] + [False] * len(names)
-        for index, part in enumerate(self._parts):
-            following = [False] * (len(names) + 1)
-            if part is None:
-                reached = False
-                for i in range(len(names) + 1):
-                    reached = reached or reach[i]
-                    following[i] = reached
-                if index == len(self._parts) - 1:
-                    # "folder/**" matches everything in the folder, not the folder itself
-                    following = [False] + [any(reach[:i]) for i in range(1, len(names) + 1)]
-            else:
-                for i, name in enumerate(names):
-                    following[i + 1] = reach[i] and part(name) is not None
-            reach = following
-        return reach[-1]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.search import globs
-from hilt.search.globs import BadGlob
+from hilt.formats import globs
+from hilt.formats.globs import BadGlob
 
 
 def matches(glob, path):
