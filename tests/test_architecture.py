@@ -131,11 +131,6 @@ BELOW_THE_DESK = {
 }
 # surfaces that still import rooms below the desk, and which: remove what is mended, add nothing
 STILL_BELOW: dict[str, str] = {
-    "cli.config": "authority.rulebook",
-    "cli.doctor": (
-        "agents.endpoint agents.starting lsp.known_servers processes.children sandbox.capturing "
-        "sandbox.profile search.ripgrep state.directory state.inventory state.reserve"
-    ),
     "cli.explain": "authority.explanation",
     "cli.mcp_install": "servers.configured",
     "http.records": "policy.rules",

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from hilt import config
 from hilt.config import KEYS
+from hilt.desk.settings import Problem, Sources, _statements
+from hilt.desk.settings import problems as settings_problems
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.trust import Trust
-from hilt.surfaces.cli.config import CHECKS, Problem, Sources, _statements
 from tests.surfaces.commands import HILT, Command
 from tests.trusting import file_at
 
@@ -221,9 +222,8 @@ def test_the_check_finds_a_problem_exactly_when_calls_are_refused(tmp_path_facto
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines))
     environ = {"HILT_CONFIG_DIR": base, "HILT_STATE_DIR": os.path.join(base, "state")}
-    sources = Sources(paths[0], paths[1], environ, {}, os.path.join(base, "state", "cache"), base)
 
-    faults = [problem for check in CHECKS for problem in check(sources) if not problem.only_note]
+    faults = [problem for problem in settings_problems(Sources(base, environ, {})) if not problem.only_note]
 
     refusal = ""
     try:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hilt import places
+from hilt.desk.diagnosis import sandbox
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.loaders import paths_of
 from hilt.output.terminal import inert
-from hilt.surfaces.cli.doctor import check_sandbox, lines_of
+from hilt.surfaces.cli.doctor import lines_of
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import default_entry
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
@@ -97,8 +98,9 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
     with open_runtime(options) as runtime:
         root = runtime.root
         project = runtime.call("detect_project").data or {}
+        findings = sandbox(runtime.surroundings)
     say(f"{one_line(root)}: {_summary(project)}\n")
-    for finding in check_sandbox(options):
+    for finding in findings:
         say("".join(f"{line}\n" for line in lines_of(finding, "hilt doctor --json")))
     say("\n")
     hosts = [host for host in HOSTS.values() if host.is_installed(os.environ)]

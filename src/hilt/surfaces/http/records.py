@@ -7,11 +7,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from hilt.call import Call, Json, Result
-from hilt.config import KEYS, digest
+from hilt.config import digest
 from hilt.desk import activity, audit, changes, servers, usage
 from hilt.desk.encoding import plain
+from hilt.desk.settings import effective
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
-from hilt.surfaces.cli.config import without_secrets
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
@@ -229,10 +229,9 @@ def metrics(served: ServedWorkspace) -> bytes:
 
 def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
     runtime = served.runtime
-    settings = runtime.settings
     return {
         "settings": [
-            {"id": key, "value": without_secrets(settings[key]), "source": settings.sources[key]} for key in KEYS
+            {"id": name, "value": value, "source": source} for name, value, source, *_ in effective(runtime.settings)
         ],
         "rules": [_rules(rules) for rules in runtime.authority.rulesets() if rules.file],
         "notes": runtime.authority.notes(),

