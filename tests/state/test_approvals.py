@@ -594,3 +594,10 @@ def test_an_older_database_without_approvals_opens_and_keeps_its_history(base):
     with connected(path) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
     db.close()
+
+
+def test_an_asker_may_import_its_answer_from_here():
+    from hilt.call import UserAnswer
+    from hilt.state import approvals
+
+    assert approvals.UserAnswer is UserAnswer

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
 from hilt.call import ApprovalRequest, Json, ShownFile
+from hilt.call import UserAnswer as UserAnswer  # askers in users' code import it from here
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
