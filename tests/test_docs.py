@@ -370,10 +370,11 @@ def test_shell_blocks_are_commands_without_prompts(page):
 # --- reference pages, links and tables ----------------------------------------------------------------------------
 
 
-def test_the_generated_pages_match_the_code():
-    command = [sys.executable, str(ROOT / "scripts/reference.py"), "--check"]
+@pytest.mark.parametrize("script", ["reference", "rooms"])
+def test_what_is_generated_matches_the_code(script: str):
+    command = [sys.executable, "-m", f"scripts.{script}", "--check"]
 
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
