@@ -133,7 +133,6 @@ BELOW_THE_DESK = {
 STILL_BELOW: dict[str, str] = {
     "cli.explain": "authority.explanation",
     "cli.mcp_install": "servers.configured",
-    "http.records": "policy.rules",
 }
 
 

@@ -1,4 +1,4 @@
-"""The settings of a workspace, each with its source, and the problems in settings, rules and hooks."""
+"""The settings of a workspace, each with its source, its rules, and the problems in settings, rules and hooks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hilt.authority.rulebook import RULES
 from hilt.config import KEYS, Settings
 from hilt.errors import ToolError
 from hilt.loaders import MAX_BYTES, ProjectFile
+from hilt.policy.decision import Verdict
 from hilt.runtime import Runtime, trusts_file
 
 _TRIES_MAX = 2000  # attempts to find the end of values that span several lines
@@ -56,6 +57,30 @@ class Setting(NamedTuple):
     line: int | None = None
 
 
+class FileRule(NamedTuple):
+    """One rule of a file."""
+
+    verdict: Verdict
+    rule: str
+    line: int
+
+
+class InvalidRule(NamedTuple):
+    """A line of a file that is not a rule, and why."""
+
+    line: int
+    reason: str
+
+
+class RuleFile(NamedTuple):
+    """The rules of a file; until it is trusted, it can only tighten."""
+
+    file: str
+    trusted: bool
+    rules: tuple[FileRule, ...]
+    problems: tuple[InvalidRule, ...]
+
+
 class Problem(NamedTuple):
     """A problem in settings, rules or hooks. Unless it is only a note, calls are refused, or prompt if `asks`."""
 
@@ -98,6 +123,20 @@ def located(sources: Sources) -> list[Setting]:
         if setting.source in files
         else setting
         for setting in settings
+    ]
+
+
+def rule_files(runtime: Runtime) -> list[RuleFile]:
+    """Return the files with rules, from the personal one down to the project's."""
+    return [
+        RuleFile(
+            rules.file,
+            rules.trusted,
+            tuple(FileRule(rule.verdict, rule.text, rule.line) for rule in rules.rules),
+            tuple(InvalidRule(problem.line, problem.reason) for problem in rules.problems),
+        )
+        for rules in runtime.authority.rulesets()
+        if rules.file
     ]
 
 

@@ -10,7 +10,7 @@ from hilt.call import Call, Json, Result
 from hilt.config import digest
 from hilt.desk import activity, audit, changes, servers, usage
 from hilt.desk.encoding import plain
-from hilt.desk.settings import effective
+from hilt.desk.settings import effective, rule_files
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
@@ -19,7 +19,6 @@ from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.policy.rules import RuleSet
     from hilt.runtime import Runtime
 
 _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
@@ -233,21 +232,12 @@ def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
         "settings": [
             {"id": name, "value": value, "source": source} for name, value, source, *_ in effective(runtime.settings)
         ],
-        "rules": [_rules(rules) for rules in runtime.authority.rulesets() if rules.file],
+        "rules": plain(rule_files(runtime)),
         "notes": runtime.authority.notes(),
         "servers": _servers(runtime),
         "hosts": list(map(plain, activity.hosts(runtime.state))),
         "workspace": runtime.root,
         "workspaces": served.folders,
-    }
-
-
-def _rules(rules: RuleSet) -> dict[str, Any]:
-    return {
-        "file": rules.file,
-        "trusted": rules.trusted,
-        "rules": [{"verdict": rule.verdict, "rule": rule.text, "line": rule.line} for rule in rules.rules],
-        "problems": [{"line": problem.line, "reason": problem.reason} for problem in rules.problems],
     }
 
 
