@@ -173,6 +173,7 @@ def test_hidden_text_is_dropped(hidden, plain):
         "<style>@media print { .x { display: none } }</style><p class=x>SEEN</p>",
         "<style>.x:hover { display: none }</style><p class=x>SEEN</p>",
         "<style>body { opacity: 0 }</style><p>SEEN</p>",
+        "<style>[, #, a..b, p >> i, .x~ { opacity: 0 }</style><p>SEEN</p>",
         "<math><mi>SEEN</mi></math>",
         "<svg>x<p>SEEN</p>",
         "<p>SEEN <span hidden>x</span></p>",
@@ -260,6 +261,15 @@ def test_a_page_that_takes_too_long_is_an_error(monkeypatch, html):
     assert caught.value.code == "resource_limit"
     assert caught.value.message == "Decoding https://a.example/ takes more than 1 seconds."
     assert "raw" in caught.value.suggestion
+
+
+def test_a_page_that_takes_too_much_memory_is_an_error():
+    html = "".join(map("<b id={}><p>".format, range(200_000)))
+
+    with pytest.raises(ToolError, match="needs more than 1024 MiB of memory") as caught:
+        pages.read(html, "https://a.example/", Fence(), plain=False)
+
+    assert caught.value.code == "resource_limit"
 
 
 def test_the_end_of_a_very_long_page_is_cut_off():

@@ -136,9 +136,12 @@ def with_indents(data: bytes) -> str | None:
 def parse(html: bytes) -> LexborHTMLParser:
     """Parse a page in UTF-8."""
     with needs("web", "Reading web pages"):
-        from selectolax.lexbor import LexborHTMLParser
+        from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-    return LexborHTMLParser(html.decode("utf-8", "replace"))
+    try:
+        return LexborHTMLParser(html.decode("utf-8", "replace"))
+    except SelectolaxError as error:
+        raise MemoryError from error  # every page can be parsed
 
 
 def _prune(tree: LexborHTMLParser) -> None:
@@ -208,9 +211,11 @@ def _hiding_selectors(sheet: str) -> Iterator[str]:
 
 
 def _selected(tree: LexborHTMLParser, selector: str) -> list[LexborNode]:
+    from selectolax.lexbor import SelectolaxError
+
     try:
         return tree.css(selector)
-    except (ValueError, RuntimeError):
+    except SelectolaxError:
         return []  # not supported by the parser
 
 
