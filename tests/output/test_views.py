@@ -120,35 +120,6 @@ def test_a_truncated_file_list_keeps_the_total():
     assert view["files"][1] == {"path": "1.py", "line": 1}
 
 
-def test_file_groups_carry_label_icon_and_files():
-    groups = [
-        views.FileGroup("Modified", [views.File("a.py", "modified", 3, "x = 1")], icon="edit"),
-        views.FileGroup("Created", [views.File("b.py", "created")]),
-    ]
-
-    assert views.file_groups(groups, total=9) == {
-        "type": "file-list",
-        "groups": [
-            {
-                "label": "Modified",
-                "icon": "edit",
-                "files": [{"path": "a.py", "action": "modified", "line": 3, "content": "x = 1"}],
-            },
-            {"label": "Created", "files": [{"path": "b.py", "action": "created"}]},
-        ],
-        "total": 9,
-    }
-
-
-def test_groups_share_one_limit():
-    files = [views.File("a.py")] * 1_500
-
-    view = views.file_groups([views.FileGroup(label, files) for label in "xyz"])
-
-    assert [len(group["files"]) for group in view["groups"]] == [1_500, 500]
-    assert view["total"] == 4_500
-
-
 @pytest.mark.parametrize(
     "view",
     [
@@ -157,7 +128,6 @@ def test_groups_share_one_limit():
         views.diffs([views.diff("a.py", [replaced(2, "z" * 90_000)])] * 3),
         views.code("a\udcff.py", "\udcff" * 300_000, first_line=3),
         views.file_list([views.File("a\udcff", "deleted", 1, "\udcff" * 9_999)]),
-        views.file_groups([views.FileGroup("\udcff", [views.File("a")], "trash")]),
     ],
     ids=lambda view: view["type"],
 )

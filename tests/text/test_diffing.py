@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hilt.text.diffing import DiffLine, Hunk, diff_hunks, first_changed_line, unified_diff
+from hilt.text.diffing import DiffLine, Hunk, compare, first_changed_line, stripped, unified_diff
 from hilt.text.lines import split_lines, strip_ending
 from hilt.text.sequences import equal_runs
 from tests.text.work import count_steps
@@ -40,7 +40,7 @@ def apply(old, hunks):
 def test_a_hunk_has_three_context_lines_around_its_changes():
     old = "".join(f"{n}\n" for n in range(1, 21))
 
-    hunks = diff_hunks(old, old.replace("10\n", "ten\n"))
+    hunks = stripped(compare(old, old.replace("10\n", "ten\n")))
 
     assert hunks == [
         Hunk(7, 7, 7, 7, (
@@ -59,11 +59,11 @@ def test_changes_share_a_hunk_when_their_context_would_touch(first, second, hunk
     old = [f"{n}\n" for n in range(1, 21)]
     new = [f"changed {n}" if n.strip() in (str(first), str(second)) else n for n in old]
 
-    assert len(diff_hunks("".join(old), "".join(new))) == hunks
+    assert len(stripped(compare("".join(old), "".join(new)))) == hunks
 
 
 def test_equal_texts_have_no_hunks_and_no_diff():
-    assert diff_hunks("same\n", "same\n") == []
+    assert stripped(compare("same\n", "same\n")) == []
     assert unified_diff("same\n", "same\n", "a.txt") == ""
     assert first_changed_line("same\n", "same\n") is None
 
@@ -108,7 +108,7 @@ def test_a_unified_diff_is_in_git_format(old, new, path, new_path, diff):
 
 @given(TEXTS, TEXTS, st.integers(0, 4))
 def test_hunks_applied_to_the_old_text_give_the_new(old, new, context):
-    assert apply(old, diff_hunks(old, new, context)) == [strip_ending(line) for line in split_lines(new)]
+    assert apply(old, stripped(compare(old, new, context))) == [strip_ending(line) for line in split_lines(new)]
 
 
 @given(TEXTS, st.data())
@@ -116,7 +116,7 @@ def test_one_changed_line_is_one_change(old, data):
     lines = split_lines(old + "\n")
     at = data.draw(st.integers(0, len(lines) - 1))
 
-    hunks = diff_hunks("".join(lines), "".join([*lines[:at], "unlike any\n", *lines[at + 1 :]]))
+    hunks = stripped(compare("".join(lines), "".join([*lines[:at], "unlike any\n", *lines[at + 1 :]])))
 
     assert [change.kind for hunk in hunks for change in hunk.changes if change.kind != "context"] == [
         "removed",
@@ -239,7 +239,7 @@ def test_a_moved_block_leaves_the_other_lines_in_place():
 
 def test_a_hunk_of_many_changes_is_built_without_copying_it_each_time():
     old, new = "a\nb\n" * 3000, "b\na\nc\n" * 3000
-    hunks = diff_hunks(old, new)
+    hunks = stripped(compare(old, new))
 
     assert len(hunks) == 1
     assert [change.text for change in hunks[0].changes if change.kind != "added"] == old.split("\n")[:-1]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.text.diffing import diff_hunks, unified_diff
+from hilt.text.diffing import compare, stripped, unified_diff
 from hilt.text.encodings import Encoding, decode, splice
 from hilt.text.patching import Operation, PatchHunk, PatchLine, apply_hunks, parse_patch
 from tests.text.work import count_steps
@@ -420,7 +420,7 @@ def test_a_codex_patch_made_of_a_diff_gives_the_new_text(data, ending):
     for at in data.draw(st.sets(st.integers(0, 29), min_size=1, max_size=6)):
         new[at] = data.draw(st.sampled_from(["changed", "  indented", "“quoted”"]))
     signs = {"context": " ", "removed": "-", "added": "+"}
-    hunks = diff_hunks("\n".join(lines), "\n".join(new))
+    hunks = stripped(compare("\n".join(lines), "\n".join(new)))
     body = [line for hunk in hunks for line in ("@@", *(signs[kind] + text for kind, text in hunk.changes))]
 
     result = apply("".join(line + ending for line in lines), update(*body))

@@ -97,11 +97,6 @@ class CostMeter:
         self._clock = clock
         self._spending = Spending(directory)
 
-    @property
-    def is_priced(self) -> bool:
-        """Whether the price of the model is known."""
-        return self._pricing is not None
-
     def check(self) -> None:
         """Raise `budget_exceeded` if today's limit is reached, or cannot be enforced. Call it before each request."""
         if self._limit is None:
@@ -133,10 +128,6 @@ class CostMeter:
             self.today(), self._model, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost
         )
         return None if cost is None else float(cost)
-
-    def spent_today(self) -> float:
-        """Return what all models have cost today, in dollars."""
-        return self._spending.total(self.today())
 
     def today(self) -> str:
         """Return the local date."""

@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.surroundings import Surroundings
 
-SUFFIXES = (".js", ".mjs", ".cjs", ".ts", ".mts")
 TYPED = (".ts", ".mts")
 
 # the first version of node that strips types

@@ -53,14 +53,6 @@ class TodoLike(Protocol):
     def status(self) -> str: ...
 
 
-class FileGroup(NamedTuple):
-    """Files of a file list under one label; icon is edit, plus, trash or search."""
-
-    label: str
-    files: Sequence[File]
-    icon: str | None = None
-
-
 def none(message: str) -> View:
     """Return the view of a result that has only a message."""
     return {"type": "none", "message": message}
@@ -163,21 +155,6 @@ def file_list(files: Iterable[File], *, total: int | None = None) -> View:
     entries = list(files)
     listed = [_file(file) for file in entries[:FILES]]
     return {"type": "file-list", "files": listed, "total": len(entries) if total is None else total}
-
-
-def file_groups(groups: Iterable[FileGroup], *, total: int | None = None) -> View:
-    """Return at most FILES files under labels; `total` counts all of them."""
-    entries: list[dict[str, Any]] = []
-    count = 0
-    for group in groups:
-        room = max(0, FILES - count)
-        count += len(group.files)
-        entry = {"label": encodable(group.label), "files": [_file(file) for file in group.files[:room]]}
-        if group.icon is not None:
-            entry["icon"] = group.icon
-        if room:
-            entries.append(entry)
-    return {"type": "file-list", "groups": entries, "total": count if total is None else total}
 
 
 def shell_output(command: str, output: str, exit_code: int | None, *, errors: str = "") -> View:

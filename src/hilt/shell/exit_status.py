@@ -155,10 +155,10 @@ class _Statuses:
         self._functions = functions
         self._every_stage = every_stage
 
-    def of_sequence(self, node: Node, depth: int, *, start: int = 0, end: int | None = None) -> list[_Cause]:
+    def of_sequence(self, node: Node, depth: int, *, start: int = 0) -> list[_Cause]:
         """The last statement decides; one in the background cannot fail."""
         last = None
-        for child in node.children[start:end]:
+        for child in node.children[start:]:
             if child.type in _STATEMENTS:
                 last = child
             elif child.type == "&":

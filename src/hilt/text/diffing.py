@@ -29,11 +29,6 @@ class Hunk(NamedTuple):
     changes: tuple[DiffLine, ...]
 
 
-def diff_hunks(old: str, new: str, context: int = 3) -> list[Hunk]:
-    """Return the differing lines with up to `context` equal lines around them; none for equal texts."""
-    return stripped(compare(old, new, context))
-
-
 def stripped(hunks: list[Hunk]) -> list[Hunk]:
     """Return the hunks without line endings."""
     return [
