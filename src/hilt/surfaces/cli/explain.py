@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Any
 
 from hilt import wire
-from hilt.authority.explanation import Explanation
 from hilt.call import Call
+from hilt.desk.explanation import ExplainedCall, explain
 from hilt.output.terminal import clip, inert
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.layout import print_json
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -43,40 +42,21 @@ def _run(options: Options, arguments: Namespace) -> int:
     if not isinstance(call, Call):
         raise Usage("explain takes a call, not a cancel request")
     with open_runtime(options) as runtime:
-        explanation = runtime.explain(call)
-    sys.stdout.write(f"{json.dumps(_data(call, explanation))}\n" if arguments.json else _text(call, explanation))
-    return _EXITS[explanation.decision.verdict]
+        explained = explain(runtime, call)
+    if arguments.json:
+        print_json(explained)
+    else:
+        sys.stdout.write(_text(explained))
+    return _EXITS[explained.decision]
 
 
-def _data(call: Call, explanation: Explanation) -> dict[str, Any]:
-    return {
-        "tool": explanation.prepared.tool.name,
-        "called": call.tool,
-        "mode": explanation.mode,
-        "decision": explanation.decision.verdict,
-        "voter": explanation.decision.voter,
-        "reason": explanation.decision.reason,
-        "votes": [{"voter": vote.voter, "verdict": vote.verdict, "reason": vote.reason} for vote in explanation.votes],
-        "touches": [{"effect": touch.effect, "target": touch.target} for touch in explanation.prepared.touches],
-        "hooks_would_run": list(explanation.hooks),
-        "scripts_would_run": [] if explanation.script is None else [explanation.script],
-        "sandbox_rules": list(explanation.sandbox),
-        "notes": list(explanation.notes),
-    }
-
-
-def _text(call: Call, explanation: Explanation) -> str:
-    decision, tool = explanation.decision, explanation.prepared.tool.name
-    name = tool if call.tool == tool else f"{tool} (called {inert(call.tool)})"
-    lines = [
-        f"{decision.verdict}: {name}",
-        f"  because {inert(decision.reason)} ({decision.voter})",
-        f"  mode {explanation.mode}",
-    ]
-    lines += [f"  {touch.effect:<8} {clip(inert(touch.target), 200)}" for touch in explanation.prepared.touches]
-    lines += [f"  vote     {vote.verdict:<5} {vote.voter}: {inert(vote.reason)}" for vote in explanation.votes]
-    lines += [f"  hook     would run: {inert(hook)}" for hook in explanation.hooks]
-    lines += [f"  script   would run: {inert(explanation.script)}"] if explanation.script is not None else []
-    lines += [f"  sandbox  {inert(rule)}" for rule in explanation.sandbox]
-    lines += [f"  note     {inert(note)}" for note in explanation.notes]
+def _text(call: ExplainedCall) -> str:
+    name = call.tool if call.called == call.tool else f"{call.tool} (called {inert(call.called)})"
+    lines = [f"{call.decision}: {name}", f"  because {inert(call.reason)} ({call.voter})", f"  mode {call.mode}"]
+    lines += [f"  {touch.effect:<8} {clip(inert(touch.target), 200)}" for touch in call.touches]
+    lines += [f"  vote     {vote.verdict:<5} {vote.voter}: {inert(vote.reason)}" for vote in call.votes]
+    lines += [f"  hook     would run: {inert(hook)}" for hook in call.hooks_would_run]
+    lines += [f"  script   would run: {inert(script)}" for script in call.scripts_would_run]
+    lines += [f"  sandbox  {inert(rule)}" for rule in call.sandbox_rules]
+    lines += [f"  note     {inert(note)}" for note in call.notes]
     return "\n".join(lines) + "\n"
