@@ -129,25 +129,15 @@ BELOW_THE_DESK = {
     *("state", "agents", "authority", "custom", "sandbox", "files", "processes", "policy", "servers", "skills"),
     *("knowledge", "lsp", "desktop", "search", "running"),
 }
-# surfaces that still import rooms below the desk, and which: remove what is mended, add nothing
-STILL_BELOW: dict[str, str] = {
-    "cli.explain": "authority.explanation",
-    "cli.mcp_install": "servers.configured",
-}
 
 
 def test_surfaces_import_nothing_below_the_desk():
-    below = {
-        module.removeprefix("surfaces."): sorted(
-            name for name in hilt_imports(module) if top_level(name) in BELOW_THE_DESK
-        )
+    assert [
+        f"{module} imports {name}"
         for module in MODULES
-        if top_level(module) == "surfaces"
-    }
-
-    assert {module: names for module, names in below.items() if names} == {
-        module: names.split() for module, names in STILL_BELOW.items()
-    }
+        for name in hilt_imports(module)
+        if top_level(module) == "surfaces" and top_level(name) in BELOW_THE_DESK
+    ] == []
 
 
 def test_the_architecture_page_lists_every_folder_and_module():

@@ -45,7 +45,7 @@ def test_every_single_file_of_a_project_is_recognised():
 def test_no_other_module_names_a_place():
     places = {place.path for place in PLACES if "/" in place.path or place.base == "project"}
     # the pipe must stay light; the last two name files of other programs
-    others = {"loaders", "surfaces/mcp/pipe", "surfaces/cli/mcp_hosts", "knowledge/locations"}
+    others = {"loaders", "surfaces/mcp/pipe", "desk/mcp_hosts", "knowledge/locations"}
     root = Path(hilt.__file__).parent
     named = {
         str(path.relative_to(root))[: -len(".py")]: node.value

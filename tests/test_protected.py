@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from hilt.call import ApprovalRequest, Call, Result, UserAnswer
+from hilt.desk.mcp_hosts import HOSTS
 from hilt.errors import ToolError
 from hilt.policy.modes import MODES
 from hilt.policy.paths import ASKED, PROTECTED, PathRules, matcher, without
 from hilt.runtime import Runtime
-from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder, environment
 from tests.trusting import file_at
 

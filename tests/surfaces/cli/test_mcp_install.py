@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from hilt.desk.mcp_hosts import HOSTS
 from hilt.places import own_command
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen

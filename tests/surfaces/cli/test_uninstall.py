@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
+from hilt.desk.mcp_hosts import HOSTS
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen

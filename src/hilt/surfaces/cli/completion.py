@@ -110,7 +110,7 @@ def _completer(kind: str, words: list[str]) -> Completer:
     if kind in ("TOOL", "A,B"):
         return lambda **_: _tools(words)
     if kind == "HOST":
-        from hilt.surfaces.cli.mcp_hosts import HOSTS
+        from hilt.desk.mcp_hosts import HOSTS
 
         return lambda **_: HOSTS
     return {"PATH": FilesCompleter(), "DIR": DirectoriesCompleter()}.get(kind, lambda **_: ())

@@ -6,19 +6,20 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from hilt import places
 from hilt.desk.diagnosis import sandbox
+from hilt.desk.mcp_hosts import HOSTS
+from hilt.desk.settings_file import SettingsChange, read_bytes
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.loaders import paths_of
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.doctor import lines_of
-from hilt.surfaces.cli.mcp_hosts import HOSTS
-from hilt.surfaces.cli.mcp_install import default_entry
-from hilt.surfaces.cli.person import refuse_tools, run_for_person
-from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
+from hilt.surfaces.cli.mcp_install import closing_lines, mode_of, proposal
+from hilt.surfaces.cli.person import change_text, confirm, refuse_tools, run_for_person
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Terminal
 
@@ -78,18 +79,18 @@ def _run(options: Options, arguments: Namespace) -> int:
         return _set_up(options, sys.stdout.write, _show_and_write)
 
     def ask(screen: Terminal) -> int:
-        return _set_up(options, screen.write, lambda change, mode: change.confirm(screen, mode))
+        return _set_up(options, screen.write, partial(confirm, screen))
 
     return run_for_person("init", ask)
 
 
 def _show(change: SettingsChange, mode: int) -> bool:
-    sys.stdout.write(change.as_text())
+    sys.stdout.write(change_text(change))
     return False
 
 
 def _show_and_write(change: SettingsChange, mode: int) -> bool:
-    sys.stdout.write(change.as_text())
+    sys.stdout.write(change_text(change))
     change.write(mode)
     return True
 
@@ -107,17 +108,17 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
     connected = ""
     for host in hosts:
         try:
-            change, mode, closing = default_entry(host, options)
+            file, changes = proposal(host, options)
         except ToolError as error:  # a hostile project could link to the user's own settings
             if error.code != "denied":
                 raise
             say(f"{host.title} was skipped: {error.message}\n\n")
             continue
-        if change.before == change.after:
+        if not changes:
             say(f"{host.title} already has an entry for hilt.\n")
             connected = host.title
-        elif write(change, mode):
-            say(closing)
+        elif all(write(change, mode_of(file)) for change in changes):
+            say(closing_lines(host))
             connected = host.title
         say("\n")
     if not hosts:

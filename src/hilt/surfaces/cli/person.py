@@ -15,9 +15,13 @@ from typing import Any
 from hilt import places
 from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
-from hilt.formats.invisible import one_line
+from hilt.formats.invisible import one_line, revealed
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.desk.settings_file import SettingsChange
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -64,6 +68,21 @@ def run_for_person(command: str, work: Callable[[Terminal], int]) -> int:
         if error.code != "no_one_to_ask":
             raise
         raise _refused(command, error.message) from error
+
+
+def change_text(change: SettingsChange) -> str:
+    """Return the path and the difference of a change, as text."""
+    return f"{change.place}\n{revealed(change.difference)}\n"
+
+
+def confirm(screen: Terminal, change: SettingsChange, mode: int) -> bool:
+    """Show a change, prompt, and write it; return whether it was written. A new file gets this mode."""
+    screen.write(f"{change.place}\n" + screen.page().diff(change.difference, whole=True))
+    if not screen.agrees("Write this?"):
+        screen.write("Nothing was written.\n")
+        return False
+    change.write(mode)
+    return True
 
 
 def refuse_tools(command: str) -> None:

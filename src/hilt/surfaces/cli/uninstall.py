@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from hilt import places
 from hilt.desk import storage
+from hilt.desk.mcp_entries import without_own_entries
+from hilt.desk.mcp_hosts import HOSTS, host_files
+from hilt.desk.settings_file import SettingsChange
 from hilt.desk.storage import StateFolder
 from hilt.errors import ToolError
 from hilt.formats.numbers import file_size
 from hilt.installer import remove_command
 from hilt.output.terminal import inert
 from hilt.surfaces import resident
-from hilt.surfaces.cli.mcp_hosts import HOSTS
-from hilt.surfaces.cli.mcp_install import own_entries, scopes_of
-from hilt.surfaces.cli.person import refuse_tools, run_for_person
-from hilt.surfaces.cli.settings_file import SettingsChange
+from hilt.surfaces.cli.person import change_text, confirm, refuse_tools, run_for_person
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     traces = _find_traces(workspace)
     if not arguments.purge or arguments.dry_run:
-        sys.stdout.write("".join(change.as_text() for change in traces.changes))
+        sys.stdout.write("".join(change_text(change) for change in traces.changes))
         sys.stdout.write(f"state: {_described(traces.state)}\n")
         sys.stdout.write("".join(f"state before a restore: {_described(replaced)}\n" for replaced in traces.replaced))
         if not arguments.purge:
@@ -65,7 +65,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     elif arguments.yes:
         refuse_tools("uninstall --purge")
         for change in traces.changes:
-            sys.stdout.write(change.as_text())
+            sys.stdout.write(change_text(change))
             change.write(0o600)
         for state in (traces.state, *traces.replaced):
             _delete(state, sys.stdout.write)
@@ -79,9 +79,9 @@ def _find_traces(workspace: str) -> Traces:
     changes: dict[str, SettingsChange] = {}  # by path: the project may be the home directory
     by_hand = []
     for host in HOSTS.values():
-        for scope in scopes_of(host):
+        for file in host_files(host, workspace).values():
             try:
-                changes.update((change.real, change) for change in own_entries(host, scope, workspace))
+                changes.update((change.real, change) for change in without_own_entries(file))
             except ToolError as error:
                 by_hand.append(f"{error.message} {error.suggestion}")
     return Traces([*changes.values()], by_hand, storage.state_folder(), storage.replaced_folders())
@@ -89,7 +89,7 @@ def _find_traces(workspace: str) -> Traces:
 
 def _ask(screen: Terminal, traces: Traces) -> int:
     for change in traces.changes:
-        change.confirm(screen, 0o600)
+        confirm(screen, change, 0o600)
     for state in (traces.state, *traces.replaced):
         what = "Undo data, records and approvals are lost" if state is traces.state else "A restore replaced it"
         if state.others or (state.names and screen.agrees(f"{_described(state)}. {what}. Delete it?")):

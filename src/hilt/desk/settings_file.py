@@ -1,4 +1,4 @@
-"""A change of a settings file: shown as a diff, confirmed by a person, and written atomically."""
+"""A change of a settings file: its difference for a person to confirm, and the atomic write."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from hilt import loaders
 from hilt.errors import ToolError
-from hilt.formats.invisible import one_line, revealed
-from hilt.surfaces.terminal_prompt import Terminal
+from hilt.formats.invisible import one_line
 
 MAX_BYTES = 64 << 20
 _CONTEXT = 3  # lines around a change
@@ -24,19 +23,6 @@ class SettingsChange(NamedTuple):
     real: str
     before: bytes | None  # None if the file does not exist
     after: bytes
-
-    def as_text(self) -> str:
-        """Return the path and the diff, as text."""
-        return f"{self._place()}\n{revealed(self._difference())}\n"
-
-    def confirm(self, screen: Terminal, mode: int) -> bool:
-        """Show the change, prompt, and write it; return whether it was written."""
-        screen.write(f"{self._place()}\n" + screen.page().diff(self._difference(), whole=True))
-        if not screen.agrees("Write this?"):
-            screen.write("Nothing was written.\n")
-            return False
-        self.write(mode)
-        return True
 
     def write(self, mode: int) -> None:
         """Replace the file atomically; a new file gets this mode."""
@@ -67,12 +53,15 @@ class SettingsChange(NamedTuple):
         except (OSError, loaders.UnreadableFile) as error:
             raise _failed(self.path, error) from error
 
-    def _place(self) -> str:
+    @property
+    def place(self) -> str:
+        """The path on one line, with the target of a link."""
         link = f" -> {self.real}" if self.real != os.path.abspath(self.path) else ""
         return one_line(self.path + link) + ("" if self.before is not None else " (new)")
 
-    def _difference(self) -> str:
-        """Return the changed lines with context, as one hunk: files may be large, and the change is in one place."""
+    @property
+    def difference(self) -> str:
+        """The changed lines with context, as one hunk: files may be large, and the change is in one place."""
         old, new = (
             (data or b"").decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
             for data in (self.before, self.after)

@@ -260,26 +260,42 @@ HOSTS: dict[str, Host] = {
 }
 
 
-def file_of(host: Host, scope: str, workspace: str, environ: Mapping[str, str]) -> str:
-    """Return the file in which a host keeps its servers, for a project or for the user."""
-    paths = [os.path.join(workspace, name) for name in host.project] if scope == "project" else host.user(environ)
-    return next((path for path in paths if os.path.lexists(path)), paths[0])
+class HostFile(NamedTuple):
+    """The settings file in which a host keeps its servers, for a project or for the user."""
+
+    host: Host
+    scope: str
+    workspace: str
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        names = self.host.project if self.scope == "project" else self.host.user(os.environ)
+        paths = [os.path.join(self.workspace, name) for name in names]
+        return next((path for path in paths if os.path.lexists(path)), paths[0])
+
+    @property
+    def own_tools_path(self) -> str:
+        """The path of the file with the setting for the host's own tools."""
+        folder = self.workspace if self.scope == "project" else _home_dir(os.environ)
+        own = self.host.own_tools
+        return os.path.join(folder, own.file) if own is not None and own.file else self.path
+
+    @property
+    def folder(self) -> str | None:
+        """The workspace that an entry must name; None if the host starts the server there."""
+        if self.host.inside:
+            return None
+        return self.host.variable if self.scope == "project" and self.host.variable else self.workspace
+
+    def resolved(self, path: str) -> str:
+        """Return the path to write: links of the user are resolved, those of a project are not followed."""
+        if self.scope == "user":
+            return os.path.realpath(path)
+        return os.path.join(os.path.realpath(self.workspace), os.path.relpath(path, self.workspace))
 
 
-def own_tools_file(own: OwnTools, path: str, scope: str, workspace: str, environ: Mapping[str, str]) -> str:
-    """Return the file with the setting for a host's own tools; `path` is the file of its servers."""
-    return os.path.join(workspace if scope == "project" else _home_dir(environ), own.file) if own.file else path
-
-
-def path_to_write(path: str, scope: str, workspace: str) -> str:
-    """Return the path of a settings file with links resolved: those of the user, not those of a project."""
-    if scope == "user":
-        return os.path.realpath(path)
-    return os.path.join(os.path.realpath(workspace), os.path.relpath(path, workspace))
-
-
-def folder_of(host: Host, scope: str, workspace: str) -> str | None:
-    """Return the workspace that an entry must name; None if the host starts the server there."""
-    if host.inside:
-        return None
-    return host.variable if scope == "project" and host.variable else workspace
+def host_files(host: Host, workspace: str) -> dict[str, HostFile]:
+    """Return the settings files of a host by scope: the project, the user, or both."""
+    scopes = {"project": bool(host.project), "user": bool(host.user(os.environ))}
+    return {scope: HostFile(host, scope, workspace) for scope, exists in scopes.items() if exists}
