@@ -109,6 +109,14 @@ def test_a_call_is_cancelled_when_its_client_disconnects(server):
     assert server.get("/v1/audit?session=leaving")["entries"][0]["outcome"] == "cancelled"
 
 
+def test_a_slow_call_does_not_delay_others(server):
+    slow = Waiting(lambda: server.call("run_shell", "slow", command="until [ -e done ]; do sleep 0.05; done"))
+
+    assert server.call("read_file", path="a.txt")["ok"]
+    server.command.folder.write("done", "")
+    assert slow.result()["ok"]
+
+
 def test_the_list_of_tools_has_schemas_sources_and_load_errors(server):
     server.command.folder.write("../config/tools/broken.md", "---\nname: broken\n")
 

@@ -15,16 +15,12 @@ from urllib.parse import unquote
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hilt import wire
-from hilt.call import Call
 from hilt.call_threads import CallThreads
-from hilt.catalog import built_in_names
-from hilt.declaration import TIMEOUT_SECONDS
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
-from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.http import calling, consents, records, tools, work
-from hilt.surfaces.http.calling import Deliveries, HttpCall, ReadBatches, StartLimit, read_call
+from hilt.surfaces.http.calling import HttpCall, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
 from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS, HttpConnection
 from hilt.surfaces.http.openapi import document
@@ -167,12 +163,8 @@ class HttpApp:
         self._loop = asyncio.get_running_loop()
         self._quick_threads = CallThreads(QUICK_THREADS)
         self._slow_threads = CallThreads(SLOW_THREADS)
-        self._starting = StartLimit()
-        self._deliveries = Deliveries()
-        self._reads = ReadBatches(self._slow_threads, self._deliveries)  # a read may wait for a person
         self._table = RouteTable(ROUTES)
         self._document = json.dumps(document(ROUTES)).encode()
-        self._built_in = frozenset(built_in_names())
         self._rates = {"person": Bucket(RATE), "agents": Bucket(RATE), None: Bucket(UNKNOWN_RATE)}
         self.attendance = Attendance(parts.workspaces.first.runtime.state, self.quick)
 
@@ -293,7 +285,7 @@ class HttpApp:
     async def _call(self, body: bytes, folder: str | None, scope: Scope, send: Send, *, streams: bool) -> None:
         call, body_folder = read_call(_decoded(body))
         served = self._workspaces.find(folder if body_folder is None else body_folder)
-        running = HttpCall(served, call, self.quick, self.slow, self._deliveries)
+        running = HttpCall(served, call, self.quick, self.slow)
         connection: HttpConnection = scope["hilt.connection"]
         connection.lost = running.cancel
         if connection.transport.is_closing():
@@ -302,25 +294,10 @@ class HttpApp:
             if streams:
                 await self._stream(running, send)
             else:
-                await _send_body(scope, 200, await self._envelope(running, served.runtime, call))
+                await _send_body(scope, 200, await running.envelope())
         finally:
             connection.lost = None
             running.cancel()
-
-    async def _envelope(self, running: HttpCall, runtime: Runtime, call: Call) -> bytes:
-        if not self._is_short(runtime, call):
-            return await running.envelope()
-        if runtime.catalog.find(call.tool).tool.effects == {"read"} and self._reads.takes(call.tool):
-            return await running.read_envelope(self._reads)
-        return await running.short_envelope(self._starting)
-
-    def _is_short(self, runtime: Runtime, call: Call) -> bool:
-        """Whether a call runs in this process, usually ends soon, and starts without loading other tools."""
-        if call.tool not in self._built_in or call.dialect is not None or runtime.dialect is not None:
-            return False
-        tool = runtime.catalog.find(call.tool).tool
-        traits = tool.traits
-        return tool.timeout <= TIMEOUT_SECONDS and not (traits.finds_tools or traits.forwards or traits.needs_jobs)
 
     async def _stream(self, running: HttpCall, send: Send) -> None:
         await _start(send, 200, (*_API_HEADERS, (b"content-type", b"text/event-stream")))
