@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from hilt.policy.hook_protocol import POST
-from hilt.testing import Folder, temporary_runtime
+from hilt.runtime import Runtime
+from hilt.testing import Folder, environment, temporary_runtime
 from tests.marks import wait_until
 from tests.tools.person import approved
 
@@ -71,6 +72,30 @@ def test_a_command_reports_what_was_disarmed(runtime, repository):
     assert note.startswith("sub/.git/config ")
     assert done.text.endswith(f"\n[disarmed: {note}]")
     assert notes_of(runtime.call("run_shell", command="true")) == []
+
+
+@pytest.mark.parametrize(
+    "variable, value",
+    [
+        ("GIT_CONFIG_GLOBAL", "own/git/config"),
+        ("GIT_CONFIG_GLOBAL", "{}/own/git/config"),
+        ("GIT_CONFIG_SYSTEM", "{}/own/git/config"),
+        ("XDG_CONFIG_HOME", "{}/own"),
+        ("GIT_COMMON_DIR", "{}/own/git"),
+        ("GIT_TEMPLATE_DIR", "{}/own/git"),
+    ],
+)
+def test_what_variables_of_the_user_name_for_git_is_disarmed(base, variable, value):
+    workspace = Folder(os.path.join(base, "workspace"))
+    environ = {**environment(base), variable: value.format(workspace.path)}
+    workspace.write("own/git/config", "[user]\n\tname = n\n")
+    prepare(workspace)
+
+    with Runtime(workspace.path, environ=environ) as runtime:
+        done = runtime.call("run_shell", command="printf '[core]\n\tfsmonitor = %s\n' $PWD/evil >> own/git/config")
+
+    assert [note.split()[0] for note in notes_of(done)] == ["own/git/config"]
+    assert "fsmonitor" not in workspace.read("own/git/config")
 
 
 def test_a_command_cannot_complete_a_repository_that_a_file_tool_has_written_to(runtime, repository):

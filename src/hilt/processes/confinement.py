@@ -291,6 +291,7 @@ class Confinement:
     def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
         from hilt.sandbox import layers, overlay
         from hilt.sandbox.profile import Profile
+        from hilt.sandbox.repositories import named_paths
 
         place, settings = self._place, self._settings
         writable = tuple(root.real for root in door.roots if root.writable)
@@ -316,6 +317,7 @@ class Confinement:
             is_protected=self._is_protected,
             homes=find_homes(writable, self._environ, settings["shell.writable"]),
             read_only=tuple(dict.fromkeys(own_files)),
+            git_paths=named_paths(self._environ),
         )
         watches = self._watches(door)
         profile = profile if watches is None else _with_denied_paths(profile, *watches)

@@ -148,7 +148,9 @@ class GitWatch:
                 home=home,
                 skipped=[*profile.closed, *hidden, *guard.empty],
                 absent=[path for path in guard.absent if not os.path.lexists(path)],
-                above=list(dict.fromkeys(place for root in roots for place in waypoints_above(root, home))),
+                above=list(
+                    dict.fromkeys(place for root in roots for place in waypoints_above(root, home, profile.git_paths))
+                ),
                 gitdirs=[],
                 guarded=[
                     # the sandbox cannot keep a link from being replaced

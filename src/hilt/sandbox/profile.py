@@ -56,7 +56,8 @@ class Profile(NamedTuple):
     `denies_read` and `denies_write` return whether a rule denies a path, or everything below a folder, existing or not.
     They stay equal between profiles until the rules change. `denied_outside` are existing paths outside the roots, or
     in their repositories, that rules deny: True if they cannot be read, False if they cannot be written.
-    `denied_missing` are missing paths in the roots that must not be created.
+    `denied_missing` are missing paths in the roots that must not be created. `git_paths` are what variables of the user
+    name for git to read, with their roles.
     """
 
     name: Name
@@ -80,6 +81,7 @@ class Profile(NamedTuple):
     is_protected: Callable[[str], bool] = lambda path: False
     homes: Homes = Homes()
     read_only: tuple[str, ...] = ()
+    git_paths: tuple[tuple[str, str], ...] = ()
 
     @property
     def names(self) -> NameRules:

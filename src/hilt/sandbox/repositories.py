@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from errno import EACCES, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from typing import NamedTuple
@@ -40,6 +40,15 @@ _CONFIGS = ("config", "config.worktree")
 SEQUENCES = {"rebase-merge": ("git-rebase-todo", "strategy"), "sequencer": ("todo", "opts")}
 REFERENCES = ("gitfile", "commondir", "alternates")  # whose harmlessness depends on where they lead
 GLOBAL = (".gitconfig", ".config/git/config")  # in a home directory
+# variables that name what git reads, and how it is followed
+_VARIABLES = {
+    "GIT_CONFIG_GLOBAL": "config",
+    "GIT_CONFIG_SYSTEM": "config",
+    "XDG_CONFIG_HOME": "config",
+    "GIT_DIR": "gitdir",
+    "GIT_COMMON_DIR": "part",
+    "GIT_TEMPLATE_DIR": "part",
+}
 
 
 class Part(NamedTuple):
@@ -85,8 +94,23 @@ class Waypoint(NamedTuple):
     owner: str = ""
 
 
-def waypoints_above(root: str, home: str) -> Iterator[Waypoint]:
-    """Yield where git begins outside a workspace folder: repositories around it, and the user's own configuration."""
+def named_paths(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the paths at which git begins because a variable of the user names them, each with its role."""
+    named = ((role, name, environ.get(name)) for name, role in _VARIABLES.items())
+    return tuple(
+        (role, os.path.join(path, "git/config") if name == "XDG_CONFIG_HOME" else path)
+        for role, name, path in named
+        if path
+    )
+
+
+def waypoints_above(root: str, home: str, named: Iterable[tuple[str, str]] = ()) -> Iterator[Waypoint]:
+    """Yield where git begins outside a workspace folder: repositories around it, and the user's own configuration.
+
+    `named` are the paths from `named_paths`; relative ones start in the folder.
+    """
+    for role, path in named:
+        yield Waypoint(role, "/" if path.startswith("/") else root, path)
     folder = root
     while folder != "/":
         folder = os.path.dirname(folder)
