@@ -7,97 +7,40 @@ from collections.abc import Callable, Sequence
 from hilt.shell import programs
 from hilt.shell.awk_sed import SedScripts, awk_starts, sed_starts
 
-ALLOWED_PROGRAMS = frozenset(
-    (
-        *("git", "node", "npm", "npx", "bun", "deno", "python3", "python", "pip"),
-        *("ls", "cat", "grep", "find", "echo", "mkdir", "touch", "cp", "mv"),
-        *("head", "tail", "wc", "sort", "uniq", "diff"),
-        *("curl", "wget", "tar", "zip", "unzip", "jq", "sed", "awk"),
-        *("which", "env", "date"),
-        *("cargo", "rustc", "go", "make", "cmake"),
-    )
+ALLOWED_PROGRAMS = programs.words(
+    "git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp mv head tail wc sort uniq "
+    "diff curl wget tar zip unzip jq sed awk which env date cargo rustc go make cmake"
 )
 
-_FIND_ACTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"))
-_GIT_COMMANDS = frozenset(
-    (
-        *("add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file"),
-        *("check-attr", "check-ignore", "check-mailmap", "check-ref-format", "checkout", "checkout-index", "cherry"),
-        *(
-            "cherry-pick",
-            "clean",
-            "clone",
-            "column",
-            "commit",
-            "commit-graph",
-            "commit-tree",
-            "config",
-            "count-objects",
-        ),
-        *("describe", "diff", "diff-files", "diff-index", "diff-tree", "fast-export", "fast-import", "fetch"),
-        *("fetch-pack", "fmt-merge-msg", "for-each-ref", "format-patch", "fsck", "gc", "get-tar-commit-id", "grep"),
-        *("hash-object", "help", "index-pack", "init", "interpret-trailers", "log", "ls-files", "ls-remote", "ls-tree"),
-        *("mailinfo", "mailsplit", "maintenance", "merge", "merge-base", "merge-file", "merge-tree", "mktag", "mktree"),
-        *("multi-pack-index", "mv", "name-rev", "notes", "pack-objects", "pack-refs", "patch-id", "prune", "pull"),
-        *(
-            "push",
-            "range-diff",
-            "read-tree",
-            "rebase",
-            "reflog",
-            "remote",
-            "repack",
-            "replace",
-            "request-pull",
-            "rerere",
-        ),
-        *("reset", "restore", "rev-list", "rev-parse", "revert", "rm", "send-pack", "shortlog", "show", "show-branch"),
-        *("show-index", "show-ref", "sparse-checkout", "stash", "status", "stripspace", "submodule", "switch"),
-        *("symbolic-ref", "tag", "unpack-file", "unpack-objects", "update-index", "update-ref", "var", "verify-commit"),
-        *("verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree"),
-    )
+_FIND_ACTIONS = programs.words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
+_GIT_COMMANDS = programs.words(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore check-mailmap "
+    "check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree "
+    "config count-objects describe diff diff-files diff-index diff-tree fast-export fast-import fetch fetch-pack "
+    "fmt-merge-msg for-each-ref format-patch fsck gc get-tar-commit-id grep hash-object help index-pack init "
+    "interpret-trailers log ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file "
+    "merge-tree mktag mktree multi-pack-index mv name-rev notes pack-objects pack-refs patch-id prune pull push "
+    "range-diff read-tree rebase reflog remote repack replace request-pull rerere reset restore rev-list rev-parse "
+    "revert rm send-pack shortlog show show-branch show-index show-ref sparse-checkout stash status stripspace "
+    "submodule switch symbolic-ref tag unpack-file unpack-objects update-index update-ref var verify-commit "
+    "verify-pack verify-tag version whatchanged worktree write-tree"
 )
 _GIT_LOCATION_OPTIONS = ("config-env", "exec-path", "git-dir", "bare")
 _GIT_SIGNATURE_OPTIONS = ("show-signature", "verify-signatures", "gpg-sign", "local-user", "sign")
 _GIT_PROGRAM_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
-_NPM_LAUNCHERS = frozenset(("explore", "edit", "docs", "home", "bugs", "issues", "repo"))
+_NPM_LAUNCHERS = programs.words("explore edit docs home bugs issues repo")
 _CARGO_HARMLESS = ("net.", "http.", "profile.", "term.", "build.jobs", "build.target")
 # Settings that only change git's output or what it records; any other might name a program.
-_GIT_HARMLESS = (
-    *(
-        "user.",
-        "author.",
-        "committer.",
-        "color.",
-        "advice.",
-        "log.",
-        "status.",
-        "i18n.",
-        "column.",
-        "branch.",
-        "stash.",
-    ),
-    *(
-        "core.quotepath",
-        "core.autocrlf",
-        "core.eol",
-        "core.safecrlf",
-        "core.filemode",
-        "core.abbrev",
-        "core.whitespace",
-    ),
-    *("core.ignorecase", "core.precomposeunicode", "core.symlinks", "core.longpaths", "diff.renames", "diff.algorithm"),
-    *(
-        "diff.context",
-        "diff.noprefix",
-        "diff.mnemonicprefix",
-        "diff.colormoved",
-        "diff.statgraphwidth",
-        "diff.renamelimit",
-    ),
-    *("format.pretty", "init.defaultbranch", "commit.gpgsign", "tag.gpgsign", "merge.conflictstyle", "merge.ff"),
-    *("pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "fetch.prune", "rebase.autostash", "gc.auto"),
-    *("rebase.autosquash", "rerere.", "blame.", "grep.linenumber", "safe.directory", "pack.", "index.", "feature."),
+_GIT_HARMLESS = tuple(
+    programs.words(
+        "user. author. committer. color. advice. log. status. i18n. column. branch. stash. core.quotepath "
+        "core.autocrlf core.eol core.safecrlf core.filemode core.abbrev core.whitespace core.ignorecase "
+        "core.precomposeunicode "
+        "core.symlinks core.longpaths diff.renames diff.algorithm diff.context diff.noprefix diff.mnemonicprefix "
+        "diff.colormoved diff.statgraphwidth diff.renamelimit format.pretty init.defaultbranch commit.gpgsign "
+        "tag.gpgsign merge.conflictstyle merge.ff pull.rebase pull.ff push.default push.autosetupremote fetch.prune "
+        "rebase.autostash gc.auto rebase.autosquash rerere. blame. grep.linenumber safe.directory pack. index. feature."
+    )
 )
 
 
@@ -124,10 +67,8 @@ _GIT_VARIABLES = {
     **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
 }
 # git commands that may start diff programs and text converters, and those that may start only the latter
-_GIT_DIFF_COMMANDS = frozenset(
-    ("diff", "log", "show", "whatchanged", "diff-files", "diff-index", "diff-tree", "range-diff")
-)
-_GIT_TEXTCONV_COMMANDS = frozenset(("blame", "annotate", "grep"))
+_GIT_DIFF_COMMANDS = programs.words("diff log show whatchanged diff-files diff-index diff-tree range-diff")
+_GIT_TEXTCONV_COMMANDS = programs.words("blame annotate grep")
 
 
 def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:

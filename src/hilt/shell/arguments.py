@@ -163,7 +163,7 @@ def _rate_replacement(rater: Rater, name: str, arguments: Sequence[ShellWord], p
 def _rate_destructive_option(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that destroy data with one of their options."""
     values = [word.value for word in arguments]
-    letters, names, stops = programs.LOSSES[name]
+    letters, names, _, stops, _ = programs.LOSSES[name]
     if programs.has_flag(values, letters, *names, values=stops):
         return Rated("dangerous", f"an option makes {name} delete or overwrite data permanently")
     return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
@@ -172,7 +172,7 @@ def _rate_destructive_option(rater: Rater, name: str, arguments: Sequence[ShellW
 def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
     """Rate the removal of packages; safe if nothing is removed."""
     operands = programs.positionals(values, programs.PACKAGE_OPTIONS)
-    removals = programs.REMOVALS.get(name, frozenset())
+    removals = programs.REMOVALS.get(name, ())
     if operands[:1] and operands[0] in programs.PACKAGE_GROUPS:
         operands = operands[1:]
     if operands and operands[0] in removals:

@@ -12,19 +12,15 @@ _CONTAINERS = ("docker", "podman", "nerdctl", "docker-compose", "podman-compose"
 _CONTAINER_OPTIONS = programs.Options(
     short="Hclf", long=("host", "context", "config", "log-level", "file", "connection", "url", "project-name")
 )
-_CONTAINER_GROUPS = frozenset(
-    (
-        *("container", "image", "volume", "network", "system", "builder", "buildx", "compose", "stack", "service"),
-        *("secret", "config", "context", "node", "plugin", "swarm", "manifest", "pod", "machine", "kube", "artifact"),
-    )
+_CONTAINER_GROUPS = programs.words(
+    "container image volume network system builder buildx compose stack service secret config context node plugin "
+    "swarm manifest pod machine kube artifact"
 )
-_DELETES = frozenset(("rm", "rmi", "prune", "remove", "kill", "reset"))
+_DELETES = programs.words("rm rmi prune remove kill reset")
 # options of run, exec and create that take no value; every other long one does
-_RUN_FLAGS = frozenset(
-    (
-        *("detach", "interactive", "tty", "rm", "privileged", "init", "read-only", "publish-all", "quiet", "help"),
-        *("no-healthcheck", "oom-kill-disable", "sig-proxy", "no-deps", "service-ports", "build", "replace", "no-tty"),
-    )
+_RUN_FLAGS = programs.words(
+    "detach interactive tty rm privileged init read-only publish-all quiet help no-healthcheck oom-kill-disable "
+    "sig-proxy no-deps service-ports build replace no-tty"
 )
 _RUN_LETTERS = "aceghlmpuvw"
 _MOUNTED = ("/etc", "/root", "/home", "/var", "/usr", "/boot", "/proc", "/sys", "/dev", "/run", "/lib", "/bin", "/opt")
@@ -37,55 +33,27 @@ _CLUSTER_OPTIONS = programs.Options(
         *("certificate-authority", "client-certificate", "client-key", "request-timeout", "tls-server-name", "v"),
     ),
 )
-_DESTRUCTIVE = {
-    **dict.fromkeys(("kubectl", "oc"), ("delete", "drain", "delete-context", "delete-cluster", "delete-user")),
-    **dict.fromkeys(("terraform", "tofu", "terragrunt"), ("destroy", "rm", "delete", "force-unlock")),
-    "pulumi": ("destroy", "down", "rm", "delete"),
-    "helm": ("uninstall", "delete", "del", "un"),
-}
+_DESTRUCTIVE = programs.word_rows(
+    """
+    kubectl oc: delete drain delete-context delete-cluster delete-user
+    terraform tofu terragrunt: destroy rm delete force-unlock
+    pulumi: destroy down rm delete
+    helm: uninstall delete del un
+    """
+)
 
 # subcommands of cloud and storage clients that delete
-_CLOUD_DELETES = frozenset(
-    (
-        *("delete", "destroy", "rm", "rb", "remove", "purge", "terminate", "del", "drop", "wipe", "nuke", "undefine"),
-        *("uninstall", "teardown", "unregister", "deregister", "deletefile", "rmdir", "rmdirs", "mb-remove"),
-    )
+_CLOUD_DELETES = programs.words(
+    "delete destroy rm rb remove purge terminate del drop wipe nuke undefine uninstall teardown unregister "
+    "deregister deletefile rmdir rmdirs mb-remove"
 )
-_CLOUDS = (
-    *("aws", "gcloud", "gsutil", "bq", "az", "doctl", "heroku", "fly", "flyctl", "gh", "glab", "firebase", "vercel"),
-    *("netlify", "rclone", "s3cmd", "s5cmd", "mc", "hcloud", "linode-cli", "ibmcloud", "oci", "scw", "eksctl", "kops"),
-    *(
-        "minikube",
-        "kind",
-        "k3d",
-        "argocd",
-        "vault",
-        "consul",
-        "nomad",
-        "etcdctl",
-        "influx",
-        "cf",
-        "supabase",
-        "wrangler",
-    ),
-    *(
-        "serverless",
-        "sls",
-        "sam",
-        "cdk",
-        "vagrant",
-        "multipass",
-        "lxc",
-        "incus",
-        "virsh",
-        "zfs",
-        "zpool",
-        "btrfs",
-        "nmcli",
-    ),
-    *("skopeo", "oras", "crane", "railway", "render", "pscale", "turso", "neonctl", "nvme", "cryptsetup", "diskutil"),
+_CLOUDS = programs.words(
+    "aws gcloud gsutil bq az doctl heroku fly flyctl gh glab firebase vercel netlify rclone s3cmd s5cmd mc hcloud "
+    "linode-cli ibmcloud oci scw eksctl kops minikube kind k3d argocd vault consul nomad etcdctl influx cf supabase "
+    "wrangler serverless sls sam cdk vagrant multipass lxc incus virsh zfs zpool btrfs nmcli skopeo oras crane "
+    "railway render pscale turso neonctl nvme cryptsetup diskutil"
 )
-_DISK_WORDS = ("luksformat", "erase", "format", "sanitize", "erasedisk", "erasevolume", "labelclear")
+_DISK_WORDS = programs.words("luksformat erase format sanitize erasedisk erasevolume labelclear")
 
 # SQL and client commands that delete permanently, access files or run a program
 _SQL_LOSES = r"\b(?:drop|truncate|delete|shutdown|kill|purge|flush)\b"
@@ -94,17 +62,19 @@ _SQL_RUNS = (
     r"|(?:^|[;\n])\s*\.(?:shell|system|sh|sy\w*|she\w*|load|excel|read|import|output|once|ou\w*|on\w*)\b.*"
     r"|\binto\s+(?:out|dump)file\b|\blo_(?:import|export)\b|\\g\s*\||\bwritefile\b|\bedit\s*\("
 )
-# the options of a database client that take a query, and letters of other options with a value
-_DATABASES: dict[str, tuple[str, tuple[str, ...], str]] = {
-    **dict.fromkeys(("mysql", "mariadb"), ("e", ("execute",), "hPuDS")),
-    "psql": ("c", ("command",), "dfhpUvLoFRPT"),
-    "sqlcmd": ("Qq", ("query",), "SUPdio"),
-    "cqlsh": ("e", ("execute",), "fkup"),
-    **dict.fromkeys(("clickhouse-client", "clickhouse"), ("q", ("query",), "hud")),
-    **dict.fromkeys(("mongosh", "mongo"), ("", ("eval",), "upd")),
-    "duckdb": ("c", ("cmd", "command"), ""),
-    **dict.fromkeys(("sqlite3", "sqlite"), ("", ("cmd",), "")),
-}
+# the options of a database client that take a query; after the bar, the letters of other options with a value
+_DATABASES = programs.option_rows(
+    """
+    mysql mariadb: e execute | hPuDS
+    psql: c command | dfhpUvLoFRPT
+    sqlcmd: Qq query | SUPdio
+    cqlsh: e execute | fkup
+    clickhouse-client clickhouse: q query | hud
+    mongosh mongo: . eval | upd
+    duckdb: c cmd command
+    sqlite3 sqlite: . cmd
+    """
+)
 _SCRIPT_STORES = ("mongosh", "mongo")
 _SCRIPT_LOSES = (
     "drop",
@@ -118,11 +88,9 @@ _SCRIPT_LOSES = (
     "exec",
     "admincommand",
 )
-_REDIS = frozenset(
-    (
-        *("flushall", "flushdb", "del", "unlink", "getdel", "shutdown", "config", "eval", "evalsha", "fcall", "script"),
-        *("function", "module", "debug", "replicaof", "slaveof", "migrate", "swapdb", "cluster", "acl", "failover"),
-    )
+_REDIS = programs.words(
+    "flushall flushdb del unlink getdel shutdown config eval evalsha fcall script function module debug replicaof "
+    "slaveof migrate swapdb cluster acl failover"
 )
 
 
@@ -256,7 +224,7 @@ def _rate_database(rater: Rater, name: str, arguments: Sequence[ShellWord], plac
     import re
 
     values = [word.value for word in arguments]
-    letters, names, stops = _DATABASES[name]
+    letters, names, _, stops, _ = _DATABASES[name]
     texts = programs.option_values(values, letters, *names, stops=stops)
     if name in ("sqlite3", "sqlite", "duckdb"):
         # one dash before a long name; the file, then commands

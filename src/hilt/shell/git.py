@@ -40,9 +40,7 @@ _LOSING = {
     "reflog": ("expire", "delete", "drop"),
 }
 _LOSING_IF_FORCED = {"worktree": ("remove",), "submodule": ("deinit", "update")}
-_REMOTE_COMMANDS = frozenset(
-    ("fetch", "clone", "pull", "push", "ls-remote", "fetch-pack", "send-pack", "archive", "remote", "submodule")
-)
+_REMOTE_COMMANDS = programs.words("fetch clone pull push ls-remote fetch-pack send-pack archive remote submodule")
 _SEND_EMAIL_COMMANDS = ("smtp-server", "sendmail-cmd", "to-cmd", "cc-cmd", "header-cmd")
 _PATH_PREFIXES = ("/", "./", "../", ":", "~")
 

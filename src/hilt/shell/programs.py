@@ -7,163 +7,82 @@ from typing import NamedTuple
 
 from hilt import variables
 
-# Programs that only read, whatever their arguments.
-READERS = {
-    "ls": "ls lists files",
-    "cat": "cat reads files",
-    "grep": "grep searches text",
-    "egrep": "egrep searches text",
-    "fgrep": "fgrep searches text",
-    "head": "head reads files",
-    "tail": "tail reads files",
-    "wc": "wc counts",
-    "stat": "stat reads file metadata",
-    "pwd": "pwd prints the current folder",
-    "echo": "echo prints its arguments",
-    "which": "which finds programs",
-    "whoami": "whoami prints the user",
-    "diff": "diff compares files",
-    "cmp": "cmp compares files",
-    "cut": "cut reads text",
-    "tr": "tr reads text",
-    "basename": "basename prints a name",
-    "dirname": "dirname prints a name",
-    "realpath": "realpath prints a path",
-    "du": "du measures files",
-    "df": "df measures disks",
-    "ps": "ps lists processes",
-    "true": "true does nothing",
-    "false": "false does nothing",
-    "sleep": "sleep waits",
-    "seq": "seq prints numbers",
-}
 
-# Shell builtins that change only the shell, which is about to end.
-BUILTINS = frozenset(
-    (
-        *(":", "cd", "pushd", "popd", "dirs", "exit", "return", "break", "continue", "shift", "wait", "jobs"),
-        *("type", "set", "times", "umask", "(("),
-    )
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+def _facts(text: str) -> dict[str, str]:
+    """Return sentences by their first word, the program."""
+    return {sentence.partition(" ")[0]: sentence for sentence in text.split("; ")}
+
+
+def rows(text: str) -> dict[str, str]:
+    """Return what a row says after its colon for each program before it; the rest of a long row is indented."""
+    facts: dict[str, str] = {}
+    for row in text.strip().replace("\n        ", " ").split("\n"):
+        names, _, fact = row.partition(":")
+        facts |= dict.fromkeys(names.split(), fact)
+    return facts
+
+
+def word_rows(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the words of rows by program."""
+    return {name: tuple(fact.split()) for name, fact in rows(text).items()}
+
+
+# Programs that only read, whatever their arguments.
+READERS = _facts(
+    "ls lists files; cat reads files; grep searches text; egrep searches text; fgrep searches text; head reads files; "
+    "tail reads files; wc counts; stat reads file metadata; pwd prints the current folder; echo prints its arguments; "
+    "which finds programs; whoami prints the user; diff compares files; cmp compares files; cut reads text; tr reads "
+    "text; basename prints a name; dirname prints a name; realpath prints a path; du measures files; df measures "
+    "disks; ps lists processes; true does nothing; false does nothing; sleep waits; seq prints numbers"
 )
 
-DESTROYERS = {
-    "rm": "rm deletes files",
-    "rmdir": "rmdir deletes folders",
-    "unlink": "unlink deletes a file",
-    "dd": "dd writes raw data",
-    "mkfs": "mkfs formats a disk",
-    "mkswap": "mkswap formats a disk",
-    "fdisk": "fdisk changes partitions",
-    "sfdisk": "sfdisk changes partitions",
-    "gdisk": "gdisk changes partitions",
-    "cfdisk": "cfdisk changes partitions",
-    "parted": "parted changes partitions",
-    "wipefs": "wipefs erases a disk",
-    "blkdiscard": "blkdiscard erases a disk",
-    "shred": "shred destroys files",
-    "srm": "srm destroys files",
-    "wipe": "wipe destroys files",
-    "fsck": "fsck changes a disk",
-    "reboot": "reboot restarts the machine",
-    "shutdown": "shutdown stops the machine",
-    "halt": "halt stops the machine",
-    "poweroff": "poweroff stops the machine",
-    "kill": "kill ends processes",
-    "killall": "killall ends processes",
-    "pkill": "pkill ends processes",
-    "skill": "skill ends processes",
-    "rimraf": "rimraf deletes files",
-    "del-cli": "del-cli deletes files",
-    "sgdisk": "sgdisk changes partitions",
-    "lvremove": "lvremove deletes a volume",
-    "vgremove": "vgremove deletes volumes",
-    "pvremove": "pvremove erases a disk",
-    "lvreduce": "lvreduce shrinks a volume",
-    "e2fsck": "e2fsck changes a disk",
-    "debugfs": "debugfs changes a disk",
-    "newfs": "newfs formats a disk",
-    "userdel": "userdel deletes an account",
-    "deluser": "deluser deletes an account",
-    "groupdel": "groupdel deletes a group",
-    "delgroup": "delgroup deletes a group",
-    "chpasswd": "chpasswd changes passwords",
-    "visudo": "visudo changes sudo privileges",
-    "insmod": "insmod loads code into the kernel",
-    "modprobe": "modprobe loads code into the kernel",
-    "rmmod": "rmmod unloads code from the kernel",
-    "kexec": "kexec starts another kernel",
-    "dropdb": "dropdb deletes a database",
-    "dropuser": "dropuser deletes a database user",
-    "pg_resetwal": "pg_resetwal discards the write-ahead log of a database",
-}
+# Shell builtins that change only the shell, which is about to end.
+BUILTINS = words(": cd pushd popd dirs exit return break continue shift wait jobs type set times umask ((")
 
-ELEVATORS = {
-    "sudo": "sudo runs with elevated privileges",
-    "su": "su runs as another user",
-    "doas": "doas runs with elevated privileges",
-    "pkexec": "pkexec runs with elevated privileges",
-    "runuser": "runuser runs as another user",
-    "sudoedit": "sudoedit edits with elevated privileges",
-}
+DESTROYERS = _facts(
+    "rm deletes files; rmdir deletes folders; unlink deletes a file; dd writes raw data; mkfs formats a disk; mkswap "
+    "formats a disk; fdisk changes partitions; sfdisk changes partitions; gdisk changes partitions; cfdisk changes "
+    "partitions; parted changes partitions; wipefs erases a disk; blkdiscard erases a disk; shred destroys files; srm "
+    "destroys files; wipe destroys files; fsck changes a disk; reboot restarts the machine; shutdown stops the "
+    "machine; halt stops the machine; poweroff stops the machine; kill ends processes; killall ends processes; pkill "
+    "ends processes; skill ends processes; rimraf deletes files; del-cli deletes files; sgdisk changes partitions; "
+    "lvremove deletes a volume; vgremove deletes volumes; pvremove erases a disk; lvreduce shrinks a volume; e2fsck "
+    "changes a disk; debugfs changes a disk; newfs formats a disk; userdel deletes an account; deluser deletes an "
+    "account; groupdel deletes a group; delgroup deletes a group; chpasswd changes passwords; visudo changes sudo "
+    "privileges; insmod loads code into the kernel; modprobe loads code into the kernel; rmmod unloads code from the "
+    "kernel; kexec starts another kernel; dropdb deletes a database; dropuser deletes a database user; pg_resetwal "
+    "discards the write-ahead log of a database"
+)
 
-CHANGERS = {
-    "cp": "cp copies files",
-    "mv": "mv moves files",
-    "mkdir": "mkdir creates folders",
-    "touch": "touch creates files",
-    "ln": "ln creates links",
-    "chmod": "chmod changes permissions",
-    "chown": "chown changes owners",
-    "chgrp": "chgrp changes groups",
-    "install": "install copies files",
-    "tee": "tee writes files",
-    "sed": "sed edits text",
-    "tar": "tar packs and unpacks files",
-    "zip": "zip packs files",
-    "unzip": "unzip unpacks files",
-    "curl": "curl accesses the network",
-    "wget": "wget accesses the network",
-    "ssh": "ssh connects to another machine",
-    "scp": "scp connects to another machine",
-    "rsync": "rsync copies files",
-    "git": "git can change the repository",
-    "alias": "alias redefines a name",
-    "unalias": "unalias changes what a name means",
-    "make": "make runs the commands of a Makefile",
-    "npm": "npm runs scripts of packages",
-    "truncate": "truncate changes the size of files",
-    "shopt": "shopt changes how the shell parses commands",
-}
+ELEVATORS = _facts(
+    "sudo runs with elevated privileges; su runs as another user; doas runs with elevated privileges; pkexec runs "
+    "with elevated privileges; runuser runs as another user; sudoedit edits with elevated privileges"
+)
+
+CHANGERS = _facts(
+    "cp copies files; mv moves files; mkdir creates folders; touch creates files; ln creates links; chmod changes "
+    "permissions; chown changes owners; chgrp changes groups; install copies files; tee writes files; sed edits text; "
+    "tar packs and unpacks files; zip packs files; unzip unpacks files; curl accesses the network; wget accesses the "
+    "network; ssh connects to another machine; scp connects to another machine; rsync copies files; git can change "
+    "the repository; alias redefines a name; unalias changes what a name means; make runs the commands of a Makefile; "
+    "npm runs scripts of packages; truncate changes the size of files; shopt changes how the shell parses commands"
+)
 
 # GNU programs, installed with the prefix g on systems that have another program of that name.
-_GNU = (
-    *(
-        "rm",
-        "rmdir",
-        "unlink",
-        "shred",
-        "dd",
-        "kill",
-        "find",
-        "xargs",
-        "env",
-        "timeout",
-        "nice",
-        "nohup",
-        "stdbuf",
-        "sort",
-    ),
-    *("mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "truncate", "split", "tee", "date", "time", "chroot"),
+_GNU = words(
+    "rm rmdir unlink shred dd kill find xargs env timeout nice nohup stdbuf sort mv cp ln install chmod chown chgrp "
+    "truncate split tee date time chroot"
 )
 GNU = {f"g{name}": name for name in _GNU}
 
-SHELLS = frozenset(
-    ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "yash", "osh", "nu", "xonsh")
-)
+SHELLS = words("sh bash dash zsh ksh mksh ash fish csh tcsh rbash yash osh nu xonsh")
 
-STANDARD_FOLDERS = frozenset(
-    ("/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", "/usr/local/sbin")
-)
+STANDARD_FOLDERS = words("/bin /usr/bin /sbin /usr/sbin /usr/local/bin /opt/homebrew/bin /usr/local/sbin")
 
 
 class Options(NamedTuple):
@@ -176,210 +95,139 @@ class Options(NamedTuple):
     plain: tuple[str, ...] = ()  # long options without a value
 
 
-# Dynamic loaders, which run the program in their arguments.
-_LOADERS = (
-    *("ld.so", "ld-linux.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld-linux-armhf.so.3"),
-    *("ld-linux-riscv64-lp64d.so.1", "ld64.so.2", "ld-musl-x86_64.so.1", "ld-musl-aarch64.so.1"),
+def option_rows(text: str) -> dict[str, Options]:
+    """Return the options in rows of up to three parts: those with a value, those without, the number of operands.
+
+    A part starts with letters, or a dot for none, and continues with long names.
+    """
+    options = {}
+    for name, fact in rows(text).items():
+        valued, plain, operands = (part.split() for part in f"{fact}||".split("|")[:3])
+        short, flags = (part[0].strip(".") if part else "" for part in (valued, plain))
+        options[name] = Options(short, tuple(valued[1:]), int(operands[0]) if operands else 0, flags, tuple(plain[1:]))
+    return options
+
+
+# Programs that start the command that follows their own options and operands; first, dynamic loaders.
+WRAPPERS = option_rows(
+    """
+    ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 ld-linux-armhf.so.3 ld-linux-riscv64-lp64d.so.1
+        ld64.so.2 ld-musl-x86_64.so.1 ld-musl-aarch64.so.1: . library-path preload audit argv0 inhibit-rpath | . list
+        verify inhibit-cache
+    builtin coproc nohup busybox toybox coreutils prlimit rlwrap setpriv firejail bwrap torsocks torify eatmydata
+        ccache distcc catchsegv dumb-init cross-env cross-env-shell env-cmd concurrently heaptrack:
+    command unbuffer: . | p
+    exec: a | cl
+    setsid: . | cfw ctty fork wait
+    time: fo format output | apvq append portability verbose
+    nice: n adjustment | 0123456789
+    ionice: cnpPu class classdata | t ignore
+    chrt: TPDp | abdfiormv batch fifo idle other rr | 1
+    taskset: . | ac all-tasks cpu-list | 1
+    timeout: ks kill-after signal | vfp foreground preserve-status verbose | 1
+    stdbuf: ioe input output error
+    chroot: . groups userspec | . skip-chdir | 1
+    unshare: SGRw setuid setgid root wd map-user map-group map-users map-groups setgroups | imnpuUCTfrc fork mount pid
+        net user map-root-user ipc uts cgroup mount-proc
+    nsenter: tSG target setuid setgid | aimnpuUCTrwFZ all net
+    setarch: . | vhR3BFILSTXZ
+    linux32 linux64: . | R
+    fakeroot: lisbfu | uv
+    strace: aeIoOpPsSuXEb | fFcCdhiknqrtTvVwxyYzZ follow-forks summary summary-only
+    ltrace: aADeFlnopsuwx | bcCfhiLrStTV
+    valgrind: . | qvdh
+    caffeinate: tw | disum
+    numactl: iNmCpP | sHl
+    xvfb-run: efnpsw error-file auth-file server-num server-args | al
+    dbus-run-session: . config-file dbus-daemon
+    systemd-run: puEHMt | dGPqrS user scope pty wait
+    flock: wEc timeout conflict-exit-code | Fensuox | 1
+    watch: nqs interval equexit | bcdegptwxr
+    xargs: adEILnPs arg-file delimiter max-args max-procs max-chars process-slot-var | 0oprtxie null no-run-if-empty
+        verbose exit interactive open-tty
+    parallel sem: jIaNnLPSd jobs arg-file delimiter max-args sshlogin | 0kqvtXmu
+    sudo: ughpCrtTRDU user group host prompt close-from chdir chroot role type other-user | AbEeHiKklnPSsVv
+        preserve-env set-home login non-interactive stdin shell background askpass
+    doas: aCu | nsL
+    pkexec: . user | . disable-internal-agent
+    runuser: ugGsw user group | lmPf
+    sshpass: pPdf | ev
+    proxychains proxychains4: f | q
+    cpulimit: lpe limit pid exe | zimbk
+    faketime setuidgid runcon gosu su-exec: . | . | 1
+    choom: np
+    chpst: unbegmdofpcrlLe | vP012
+    tini: pe | sgvw
+    entr: . | acdnprsz
+    watchexec: wefijdsn watch exts filter ignore | crqv
+    direnv: . | . | 2
+    env: uCS unset chdir split-string argv0 | 0iv ignore-environment null debug block-signal default-signal
+        ignore-signal
+    """
 )
-# Programs that start the command that follows their own options and operands.
-WRAPPERS: dict[str, Options] = {
-    **dict.fromkeys(
-        _LOADERS,
-        Options(
-            long=("library-path", "preload", "audit", "argv0", "inhibit-rpath"),
-            plain=("list", "verify", "inhibit-cache"),
-        ),
-    ),
-    "builtin": Options(),
-    "command": Options(flags="p"),
-    "exec": Options(short="a", flags="cl"),
-    "coproc": Options(),
-    "nohup": Options(),
-    "setsid": Options(flags="cfw", plain=("ctty", "fork", "wait")),
-    "time": Options(short="fo", long=("format", "output"), flags="apvq", plain=("append", "portability", "verbose")),
-    "nice": Options(short="n", long=("adjustment",), flags="0123456789"),
-    "ionice": Options(short="cnpPu", long=("class", "classdata"), flags="t", plain=("ignore",)),
-    "chrt": Options(short="TPDp", operands=1, flags="abdfiormv", plain=("batch", "fifo", "idle", "other", "rr")),
-    "taskset": Options(operands=1, flags="ac", plain=("all-tasks", "cpu-list")),
-    "timeout": Options(
-        short="ks",
-        long=("kill-after", "signal"),
-        operands=1,
-        flags="vfp",
-        plain=("foreground", "preserve-status", "verbose"),
-    ),
-    "stdbuf": Options(short="ioe", long=("input", "output", "error")),
-    "busybox": Options(),
-    "toybox": Options(),
-    "coreutils": Options(),
-    "chroot": Options(long=("groups", "userspec"), operands=1, plain=("skip-chdir",)),
-    "unshare": Options(
-        short="SGRw",
-        long=("setuid", "setgid", "root", "wd", "map-user", "map-group", "map-users", "map-groups", "setgroups"),
-        flags="imnpuUCTfrc",
-        plain=("fork", "mount", "pid", "net", "user", "map-root-user", "ipc", "uts", "cgroup", "mount-proc"),
-    ),
-    "nsenter": Options(short="tSG", long=("target", "setuid", "setgid"), flags="aimnpuUCTrwFZ", plain=("all", "net")),
-    "setarch": Options(flags="vhR3BFILSTXZ"),
-    "linux32": Options(flags="R"),
-    "linux64": Options(flags="R"),
-    "fakeroot": Options(short="lisbfu", flags="uv"),
-    "strace": Options(
-        short="aeIoOpPsSuXEb",
-        flags="fFcCdhiknqrtTvVwxyYzZ",
-        plain=("follow-forks", "summary", "summary-only"),
-    ),
-    "ltrace": Options(short="aADeFlnopsuwx", flags="bcCfhiLrStTV"),
-    "valgrind": Options(flags="qvdh"),
-    "caffeinate": Options(short="tw", flags="disum"),
-    "numactl": Options(short="iNmCpP", flags="sHl"),
-    "prlimit": Options(),
-    "xvfb-run": Options(short="efnpsw", long=("error-file", "auth-file", "server-num", "server-args"), flags="al"),
-    "dbus-run-session": Options(long=("config-file", "dbus-daemon")),
-    "systemd-run": Options(short="puEHMt", flags="dGPqrS", plain=("user", "scope", "pty", "wait")),
-    "unbuffer": Options(flags="p"),
-    "rlwrap": Options(),
-    "setpriv": Options(),
-    "firejail": Options(),
-    "bwrap": Options(),
-    "flock": Options(short="wEc", long=("timeout", "conflict-exit-code"), operands=1, flags="Fensuox"),
-    "watch": Options(short="nqs", long=("interval", "equexit"), flags="bcdegptwxr"),
-    "xargs": Options(
-        short="adEILnPs",
-        long=("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"),
-        flags="0oprtxie",
-        plain=("null", "no-run-if-empty", "verbose", "exit", "interactive", "open-tty"),
-    ),
-    **dict.fromkeys(
-        ("parallel", "sem"),
-        Options(short="jIaNnLPSd", long=("jobs", "arg-file", "delimiter", "max-args", "sshlogin"), flags="0kqvtXmu"),
-    ),
-    "sudo": Options(
-        short="ughpCrtTRDU",
-        long=("user", "group", "host", "prompt", "close-from", "chdir", "chroot", "role", "type", "other-user"),
-        flags="AbEeHiKklnPSsVv",
-        plain=("preserve-env", "set-home", "login", "non-interactive", "stdin", "shell", "background", "askpass"),
-    ),
-    "doas": Options(short="aCu", flags="nsL"),
-    "pkexec": Options(long=("user",), plain=("disable-internal-agent",)),
-    "runuser": Options(short="ugGsw", long=("user", "group"), flags="lmPf"),
-    "sshpass": Options(short="pPdf", flags="ev"),
-    **dict.fromkeys(("torsocks", "torify", "eatmydata", "ccache", "distcc", "catchsegv", "dumb-init"), Options()),
-    **dict.fromkeys(("proxychains", "proxychains4"), Options(short="f", flags="q")),
-    "cpulimit": Options(short="lpe", long=("limit", "pid", "exe"), flags="zimbk"),
-    **dict.fromkeys(("faketime", "setuidgid", "runcon"), Options(operands=1)),
-    "choom": Options(short="np"),
-    "chpst": Options(short="unbegmdofpcrlLe", flags="vP012"),
-    "tini": Options(short="pe", flags="sgvw"),
-    "entr": Options(flags="acdnprsz"),
-    "watchexec": Options(short="wefijdsn", long=("watch", "exts", "filter", "ignore"), flags="crqv"),
-    **dict.fromkeys(("cross-env", "cross-env-shell", "env-cmd", "concurrently", "heaptrack"), Options()),
-    "gosu": Options(operands=1),
-    "su-exec": Options(operands=1),
-    "direnv": Options(operands=2),
-    "env": Options(
-        short="uCS",
-        long=("unset", "chdir", "split-string", "argv0"),
-        flags="0iv",
-        plain=("ignore-environment", "null", "debug", "block-signal", "default-signal", "ignore-signal"),
-    ),
-}
 # Wrappers that pass a word with spaces to a shell.
-SHELL_WRAPPERS = frozenset(("entr", "watchexec", "concurrently", "cross-env-shell"))
+SHELL_WRAPPERS = words("entr watchexec concurrently cross-env-shell")
 # Wrappers through which a harmless command stays harmless.
-TRANSPARENT = frozenset(
-    (
-        *("builtin", "command", "exec", "nohup", "setsid", "time", "nice", "ionice", "timeout", "stdbuf", "env"),
-        *("busybox", "toybox", "xargs", "taskset", "chrt"),
-    )
+TRANSPARENT = words(
+    "builtin command exec nohup setsid time nice ionice timeout stdbuf env busybox toybox xargs taskset chrt"
 )
 
 # Programs with a subcommand before the command they start: uv run X, bundle exec X.
-RUNNERS: dict[str, tuple[str, ...]] = {
-    "uv": ("run",),
-    "poetry": ("run",),
-    "pipenv": ("run",),
-    "pdm": ("run",),
-    "hatch": ("run",),
-    "rye": ("run",),
-    "conda": ("run",),
-    "bundle": ("exec",),
-    "npm": ("exec", "x"),
-    "pnpm": ("exec",),
-    "yarn": ("exec",),
-    "mise": ("exec", "x"),
-    "asdf": ("exec",),
-    "rbenv": ("exec",),
-    "pyenv": ("exec",),
-    "opam": ("exec",),
-    "stack": ("exec",),
-    "cabal": ("exec",),
-    "dotenv": ("run",),
-    "chezmoi": ("execute-template",),
-    "perf": ("stat", "record", "trace"),
-    "rr": ("record",),
-    "op": ("run",),
-    "doppler": ("run",),
-    "dotenvx": ("run",),
-    "infisical": ("run",),
-    "adb": ("shell",),
-}
+RUNNERS = word_rows(
+    """
+    uv poetry pipenv pdm hatch rye conda dotenv op doppler dotenvx infisical: run
+    bundle pnpm yarn asdf rbenv pyenv opam stack cabal: exec
+    npm mise: exec x
+    chezmoi: execute-template
+    perf: stat record trace
+    rr: record
+    adb: shell
+    """
+)
 
-
-# Programs that run the value of an option as a command: its letters, its long names, and the letters of
-# other options that take a value.
-TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "script": ("c", ("command",), ""),
-    "nix-shell": ("", ("run", "command"), ""),
-    "nix": ("c", ("command",), ""),
-    **dict.fromkeys(("xterm", "konsole", "alacritty", "urxvt", "rxvt"), ("e", (), "")),
-    **dict.fromkeys(("tmux", "screen", "zellij"), ("", (), "")),
-    "man": ("PH", ("pager", "html"), "CRLmMSserEp"),
-    "split": ("", ("filter",), "abCln"),
-    **dict.fromkeys(("bat", "batcat", "delta"), ("", ("pager",), "")),
-    "fzf": ("", ("preview", "bind", "with-shell"), ""),
-    **dict.fromkeys(("yt-dlp", "youtube-dl"), ("", ("exec", "exec-before-download", "netrc-cmd"), "")),
-    "aria2c": ("", ("on-download-start", "on-download-complete", "on-download-stop", "on-download-error"), ""),
-    "pandoc": ("F", ("filter", "pdf-engine"), ""),
-    "tcpdump": ("z", (), "BcCDEFGijmMrsTvVwWyZ"),
-    **dict.fromkeys(("nc", "ncat", "netcat"), ("ec", ("exec", "sh-exec", "lua-exec"), "gipsuwx")),
-    "mosh": ("", ("ssh", "server"), "p"),
-    "go": ("", ("exec", "toolexec", "vettool"), ""),
-    "hyperfine": ("psc", ("prepare", "setup", "cleanup", "conclude"), ""),
-    "sg": ("c", ("command",), ""),
-    "capsh": ("c", (), ""),
-    "ansible": ("a", ("args",), "imulCtfeM"),
-    "nodemon": ("x", ("exec",), "ew"),
-}
-# Arguments that make a program run code, by how they start.
-_COMPILES = ("-fplugin", "-wrapper", "-Xclang", "-load", "-specs=", "-B")
-_TEX = ("-shell-escape", "--shell-escape", "-enable-write18", "--enable-write18")
-CODE_OPTIONS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILES),
-    **dict.fromkeys(("tex", "latex", "pdflatex", "xelatex", "lualatex", "luatex", "latexmk"), _TEX),
-    **dict.fromkeys(
-        ("apt", "apt-get", "aptitude"), ("-oDPkg::", "-oAPT::Update::", "DPkg::", "APT::Update::", "Dpkg::Pre")
-    ),
-    **dict.fromkeys(("rpm", "rpmbuild"), ("-E", "--eval", "-D", "--define", "--pipe")),
-    "wget": ("--use-a",),
-    "mlr": ("--prepipe",),
-    "exiftool": ("-config",),
-    **dict.fromkeys(("rename", "prename", "perl-rename", "file-rename"), ("-e", "-E")),
-    "openssl": ("-engine", "-provider-path"),
-    "openvpn": ("--up", "--down", "--script-security", "--plugin", "--route-up"),
-    "ssh-keygen": ("-D",),
-    "ssh-add": ("-s",),
-    "blender": ("--python-expr",),
-    "gimp": ("-b", "--batch"),
-}
-# Arguments that make a program run code, by what they contain.
-CODE_FRAGMENTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(CODE_OPTIONS, ()),
-    "mlr": ("system(", "exec("),
-    "wget": ("use_askpass", "useaskpass", "use-askpass"),
-    "exiftool": ("system", "`", "qx"),
-    **dict.fromkeys(("rename", "prename", "perl-rename", "file-rename"), ("system", "`", "qx", "unlink", "exec", "/e")),
-}
+# Programs that run the value of an option as a command; after the bar, the letters of other options with a value.
+TEXT_OPTIONS = option_rows(
+    """
+    script nix sg: c command
+    nix-shell: . run command
+    xterm konsole alacritty urxvt rxvt: e
+    tmux screen zellij: .
+    man: PH pager html | CRLmMSserEp
+    split: . filter | abCln
+    bat batcat delta: . pager
+    fzf: . preview bind with-shell
+    yt-dlp youtube-dl: . exec exec-before-download netrc-cmd
+    aria2c: . on-download-start on-download-complete on-download-stop on-download-error
+    pandoc: F filter pdf-engine
+    tcpdump: z | BcCDEFGijmMrsTvVwWyZ
+    nc ncat netcat: ec exec sh-exec lua-exec | gipsuwx
+    mosh: . ssh server | p
+    go: . exec toolexec vettool
+    hyperfine: psc prepare setup cleanup conclude
+    capsh: c
+    ansible: a args | imulCtfeM
+    nodemon: x exec | ew
+    """
+)
+# Arguments that make a program run code, by how they start, or after a star, by what they contain.
+CODE_ARGUMENTS = word_rows(
+    """
+    gcc g++ cc c++ clang clang++: -fplugin -wrapper -Xclang -load -specs= -B
+    tex latex pdflatex xelatex lualatex luatex latexmk: -shell-escape --shell-escape -enable-write18 --enable-write18
+    apt apt-get aptitude: -oDPkg:: -oAPT::Update:: DPkg:: APT::Update:: Dpkg::Pre
+    rpm rpmbuild: -E --eval -D --define --pipe
+    wget: --use-a *use_askpass *useaskpass *use-askpass
+    mlr: --prepipe *system( *exec(
+    exiftool: -config *system *` *qx
+    rename prename perl-rename file-rename: -e -E *system *` *qx *unlink *exec */e
+    openssl: -engine -provider-path
+    openvpn: --up --down --script-security --plugin --route-up
+    ssh-keygen: -D
+    ssh-add: -s
+    blender: --python-expr
+    gimp: -b --batch
+    """
+)
 
 
 _RISKY = (
@@ -389,20 +237,10 @@ _RISKY = (
 _RISKY_PYTHON = (
     *(".system", "popen", "subprocess", "spawn", "fork(", "forkpty", "os.exec", "execv", "execl", "exec(", "eval("),
     *("compile(", "__import__", "importlib", "getattr(", "globals(", "locals(", "__builtins__", "__subclasses__"),
-    *(
-        "rmtree",
-        "unlink",
-        "os.remove",
-        "rmdir",
-        "removedirs",
-        "from os ",
-        "from shutil ",
-        "import os as",
-        "import posix",
-    ),
-    *("import shutil as", "pty", "ctypes", "cffi", "kill(", "killpg", "runpy", "marshal", "pickle", "b64decode"),
-    *("fromhex", "codecs", "truncate(", "__dict__", "vars(", "breakpoint(", "code.interact", "timeit", "runctx"),
-    *("sys.modules", "attrgetter", "methodcaller"),
+    *("rmtree", "unlink", "os.remove", "rmdir", "removedirs", "from os ", "from shutil ", "import os as"),
+    *("import posix", "import shutil as", "pty", "ctypes", "cffi", "kill(", "killpg", "runpy", "marshal", "pickle"),
+    *("b64decode", "fromhex", "codecs", "truncate(", "__dict__", "vars(", "breakpoint(", "code.interact", "timeit"),
+    *("runctx", "sys.modules", "attrgetter", "methodcaller"),
 )
 _RISKY_PERL = (
     *("system", "exec", "`", "qx", "unlink", "rmdir", "rmtree", "fork", "kill", "eval", "|-", "-|", "open(", "open "),
@@ -418,21 +256,8 @@ _RISKY_NODE = (
     *("deno.kill", "bun.$", "worker(", "import(", "constructor", "[`", "['", '["'),
 )
 _RISKY_PHP = (
-    *(
-        "system",
-        "exec",
-        "passthru",
-        "popen",
-        "proc_open",
-        "pcntl",
-        "`",
-        "unlink",
-        "rmdir",
-        "eval",
-        "assert",
-        "call_user",
-    ),
-    *("include", "require", "create_function", "preg_replace_callback", "posix_kill", "mail(", "ffi"),
+    *("system", "exec", "passthru", "popen", "proc_open", "pcntl", "`", "unlink", "rmdir", "eval", "assert"),
+    *("call_user", "include", "require", "create_function", "preg_replace_callback", "posix_kill", "mail(", "ffi"),
 )
 
 
@@ -498,128 +323,97 @@ INTERPRETERS: dict[str, Interpreter] = {
     "gdb": Interpreter(("-ex", "--ex", "-eval-command", "--eval-command", "-iex"), ("-x",), quiet=True),
 }
 
-GIT_READERS = frozenset(("status", "log", "diff", "show", "branch"))
-GIT_OPTIONS = Options(
-    short="Cc",
-    long=("git-dir", "work-tree", "namespace", "super-prefix", "config-env", "attr-source"),
-    flags="pPhv",
-    plain=(
-        *("no-pager", "paginate", "bare", "no-replace-objects", "literal-pathspecs", "glob-pathspecs", "version"),
-        *("noglob-pathspecs", "icase-pathspecs", "no-optional-locks", "help", "html-path", "man-path", "info-path"),
-    ),
-)
+GIT_READERS = words("status log diff show branch")
+GIT_OPTIONS = option_rows(
+    """
+    git: Cc git-dir work-tree namespace super-prefix config-env attr-source | pPhv no-pager paginate bare
+        no-replace-objects literal-pathspecs glob-pathspecs version noglob-pathspecs icase-pathspecs no-optional-locks
+        help html-path man-path info-path
+    """
+)["git"]
 # Settings of git whose value git runs, or that lead to such a value.
-GIT_RUNS = (
-    *("alias.", "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.hookspath", "core.gitproxy"),
-    *(
-        "core.askpass",
-        "core.alternaterefscommand",
-        "credential.",
-        "diff.external",
-        "filter.",
-        "gpg.",
-        "pager.",
-        "hook.",
-    ),
-    *("sequence.editor", "include.", "includeif.", "init.templatedir", "browser.", "man.", "sendemail.", "web.browser"),
-    *("interactive.difffilter", "protocol.", "instaweb.", "imap.tunnel", "uploadpack.", "receive.", "url.", "guitool."),
+GIT_RUNS = tuple(
+    words(
+        "alias. core.pager core.editor core.sshcommand core.fsmonitor core.hookspath core.gitproxy core.askpass "
+        "core.alternaterefscommand credential. diff.external filter. gpg. pager. hook. sequence.editor include. "
+        "includeif. init.templatedir browser. man. sendemail. web.browser interactive.difffilter protocol. instaweb. "
+        "imap.tunnel uploadpack. receive. url. guitool."
+    )
 )
-GIT_RUNS_ENDS = (
-    *(".command", ".textconv", ".cmd", ".driver", ".helper", ".program", ".vcs", ".uploadpack", ".receivepack"),
-    *(".proxy", ".update", ".path", ".tool", ".sshcommand", ".process", ".clean", ".smudge"),
+GIT_RUNS_ENDS = tuple(
+    words(
+        ".command .textconv .cmd .driver .helper .program .vcs .uploadpack .receivepack .proxy .update .path .tool "
+        ".sshcommand .process .clean .smudge"
+    )
 )
 
 # Subcommands of package managers that remove packages.
-REMOVALS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ("apt", "apt-get", "aptitude", "nala"),
-        frozenset(("remove", "purge", "autoremove", "autopurge")),
-    ),
-    **dict.fromkeys(("dnf", "yum", "microdnf"), frozenset(("remove", "erase", "autoremove", "rm"))),
-    "zypper": frozenset(("remove", "rm")),
-    "apk": frozenset(("del",)),
-    "brew": frozenset(("uninstall", "remove", "rm", "autoremove", "zap")),
-    "port": frozenset(("uninstall",)),
-    "snap": frozenset(("remove",)),
-    "flatpak": frozenset(("uninstall", "remove")),
-    **dict.fromkeys(("pip", "pip3", "pipx"), frozenset(("uninstall", "uninstall-all"))),
-    "uv": frozenset(("remove", "uninstall")),
-    "poetry": frozenset(("remove",)),
-    "pdm": frozenset(("remove",)),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), frozenset(("remove", "uninstall"))),
-    "npm": frozenset(("uninstall", "remove", "rm", "un", "unlink", "r", "prune", "unpublish")),
-    "pnpm": frozenset(("remove", "rm", "uninstall", "un", "prune")),
-    "yarn": frozenset(("remove",)),
-    "bun": frozenset(("remove", "rm")),
-    "cargo": frozenset(("uninstall", "remove", "rm")),
-    "gem": frozenset(("uninstall",)),
-    "composer": frozenset(("remove",)),
-    "nix-env": frozenset(("uninstall",)),
-    "guix": frozenset(("remove",)),
-}
-PACKAGE_GROUPS = frozenset(("pip", "global", "env", "tool", "cask", "package"))
+REMOVALS = word_rows(
+    """
+    apt apt-get aptitude nala: autopurge autoremove purge remove
+    dnf yum microdnf: autoremove erase remove rm
+    zypper bun: remove rm
+    apk: del
+    brew: autoremove remove rm uninstall zap
+    port gem nix-env: uninstall
+    snap poetry pdm yarn composer guix: remove
+    flatpak uv conda mamba micromamba: remove uninstall
+    pip pip3 pipx: uninstall uninstall-all
+    npm: prune r remove rm un uninstall unlink unpublish
+    pnpm: prune remove rm un uninstall
+    cargo: remove rm uninstall
+    """
+)
+PACKAGE_GROUPS = words("pip global env tool cask package")
 PACKAGE_OPTIONS = Options(
     short="Cw", long=("prefix", "cwd", "dir", "filter", "workspace", "registry", "root", "project")
 )
-REMOVAL_FLAGS: dict[str, tuple[str, ...]] = {
-    "pacman": ("-R", "--remove"),
-    "yay": ("-R", "--remove"),
-    "paru": ("-R", "--remove"),
-    "dpkg": ("-r", "-P", "--remove", "--purge"),
-    "rpm": ("-e", "--erase"),
-    "nix-env": ("-e", "--uninstall"),
-}
+REMOVAL_FLAGS = word_rows(
+    """
+    pacman yay paru: -R --remove
+    dpkg: -r -P --remove --purge
+    rpm: -e --erase
+    nix-env: -e --uninstall
+    """
+)
 # Arguments that make a program stop a machine or its services, or change what it starts.
-_SERVICE_STOPS = frozenset(
-    (
-        *("poweroff", "reboot", "halt", "kexec", "suspend", "hibernate", "emergency", "rescue", "kill", "stop", "mask"),
-        *("disable", "enable", "isolate", "edit", "link", "revert", "set-default", "set-environment", "terminate-user"),
-        *("import-environment", "terminate-session", "kill-session", "kill-user"),
-    )
+STOPS = word_rows(
+    """
+    systemctl loginctl: disable edit emergency enable halt hibernate import-environment isolate kexec kill
+        kill-session kill-user link mask poweroff reboot rescue revert set-default set-environment stop suspend
+        terminate-session terminate-user
+    init telinit: 0 6
+    service rc-service supervisorctl: remove shutdown stop
+    launchctl: bootout bootstrap disable enable kill load remove setenv stop submit unload
+    fuser journalctl:
+    """
 )
-_LAUNCHES = (
-    "load",
-    "unload",
-    "bootstrap",
-    "bootout",
-    "submit",
-    "remove",
-    "kill",
-    "setenv",
-    "stop",
-    "disable",
-    "enable",
+# Options that make a program destroy data permanently; after the bar, the letters of other options with a value.
+LOSSES = option_rows(
+    """
+    iptables ip6tables: FXD flush delete-chain delete | AIjpsdioPtm
+    pg_restore: c clean | dfFhIjLnNPpSTtU
+    gpg: . delete-keys delete-secret-keys delete-secret-and-public-keys | o
+    mdadm: S zero-superblock stop remove
+    hdparm: . security-erase trim-sector-ranges write-sector
+    badblocks: wn | bcdeiopt
+    """
 )
-STOPS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("systemctl", "loginctl"), _SERVICE_STOPS),
-    **dict.fromkeys(("init", "telinit"), frozenset(("0", "6"))),
-    **dict.fromkeys(("service", "rc-service", "supervisorctl"), frozenset(("stop", "shutdown", "remove"))),
-    "launchctl": frozenset(_LAUNCHES),
-    "fuser": frozenset(),
-    "journalctl": frozenset(),
-}
-# Options that make a program destroy data permanently: letters, long names, and letters that take a value.
-LOSSES: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "iptables": ("FXD", ("flush", "delete-chain", "delete"), "AIjpsdioPtm"),
-    "ip6tables": ("FXD", ("flush", "delete-chain", "delete"), "AIjpsdioPtm"),
-    "pg_restore": ("c", ("clean",), "dfFhIjLnNPpSTtU"),
-    "gpg": ("", ("delete-keys", "delete-secret-keys", "delete-secret-and-public-keys"), "o"),
-    "mdadm": ("S", ("zero-superblock", "stop", "remove"), ""),
-    "hdparm": ("", ("security-erase", "trim-sector-ranges", "write-sector"), ""),
-    "badblocks": ("wn", (), "bcdeiopt"),
-}
 
 # Variables that hold the options of a program, with that program.
 OPTIONS_OF = {
-    "TAR_OPTIONS": "tar",
-    "LESS": "less",
-    "MANOPT": "man",
-    "MAKEFLAGS": "make",
-    "GNUMAKEFLAGS": "make",
-    "ZIPOPT": "zip",
-    "ZIP": "zip",
-    "UNZIP": "unzip",
-    "FZF_DEFAULT_OPTS": "fzf",
+    name: fact.strip()
+    for name, fact in rows(
+        """
+    TAR_OPTIONS: tar
+    LESS: less
+    MANOPT: man
+    MAKEFLAGS GNUMAKEFLAGS: make
+    ZIPOPT ZIP: zip
+    UNZIP: unzip
+    FZF_DEFAULT_OPTS: fzf
+    """
+    ).items()
 }
 # Variables that change which programs or files others find.
 CHANGES_LOOKUP_STARTS = ("LD_", "DYLD_", "PYTHON", "GIT_", "NPM_CONFIG_", "npm_")
@@ -628,9 +422,8 @@ CHANGES_LOOKUP = frozenset(
         *OPTIONS_OF,
         *variables.OPTIONS,
         *variables.FOLDERS,
-        *("SHELLOPTS", "BASHOPTS", "EXECIGNORE", "GLOBIGNORE", "LOCPATH", "NLSPATH", "TERMINFO"),
-        *("HOME", "XDG_CONFIG_HOME", "HOSTALIASES", "GREP_OPTIONS"),
-        *("KUBECONFIG", "DOCKER_HOST", "INPUTRC", "MALLOC_CONF"),
+        *words("SHELLOPTS BASHOPTS EXECIGNORE GLOBIGNORE LOCPATH NLSPATH TERMINFO HOME XDG_CONFIG_HOME HOSTALIASES"),
+        *words("GREP_OPTIONS KUBECONFIG DOCKER_HOST INPUTRC MALLOC_CONF"),
     )
 )
 

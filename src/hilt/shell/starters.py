@@ -497,7 +497,7 @@ def _rate_timer(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 def _rate_texts(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that take a command as an option."""
     values = [word.value for word in arguments]
-    letters, names, stops = programs.TEXT_OPTIONS[name]
+    letters, names, _, stops, _ = programs.TEXT_OPTIONS[name]
     rated = Rated("caution", programs.CHANGERS.get(name, f"{name} can start commands"))
     if name in ("nc", "ncat", "netcat"):
         place = place._replace(fed=True)  # by the network
@@ -536,8 +536,8 @@ def _rate_code_option(rater: Rater, name: str, arguments: Sequence[ShellWord], p
     """Rate programs that run code because of one option."""
     for word in arguments:
         value = word.value or ""
-        if value.startswith(programs.CODE_OPTIONS[name]) or any(
-            sign in value for sign in programs.CODE_FRAGMENTS[name]
+        if any(
+            sign[1:] in value if sign[0] == "*" else value.startswith(sign) for sign in programs.CODE_ARGUMENTS[name]
         ):
             return rater.start_unseen(place, f"an argument makes {name} run code")
     return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
@@ -636,7 +636,7 @@ RATED: dict[str, Rate] = {
     **dict.fromkeys(("make", "gmake"), _rate_make),
     **dict.fromkeys(("crontab", "at", "batch", "atrm"), _rate_timer),
     **dict.fromkeys(programs.TEXT_OPTIONS, _rate_texts),
-    **dict.fromkeys(programs.CODE_OPTIONS, _rate_code_option),
+    **dict.fromkeys(programs.CODE_ARGUMENTS, _rate_code_option),
     "socat": _rate_socat,
     "cmake": _rate_cmake,
     "ip": _rate_ip,
