@@ -140,6 +140,15 @@ def test_surfaces_import_nothing_below_the_desk():
     ] == []
 
 
+def test_only_the_command_line_imports_the_command_line():
+    assert [
+        f"{module} imports {name}"
+        for module in MODULES
+        for name in hilt_imports(module)
+        if name.startswith("surfaces.cli") and module.startswith(("surfaces.http", "surfaces.mcp", "surfaces.chat"))
+    ] == []
+
+
 def test_the_architecture_page_lists_every_folder_and_module():
     page = ARCHITECTURE.read_text(encoding="utf-8")
     block = re.search(r"```text\nsrc/hilt/\n(.*?)```", page, re.DOTALL)

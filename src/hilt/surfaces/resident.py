@@ -24,8 +24,7 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.lazy import Lazy
 from hilt.runtime import Runtime, Shared, settings_stamp, share
-from hilt.surfaces import handover
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage, handover
 from hilt.surfaces.mcp.pipe import OWN
 from hilt.surfaces.oneshot import Writer, answer_all, refusing
 from hilt.surfaces.opening import open_runtime

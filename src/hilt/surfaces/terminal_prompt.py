@@ -1,4 +1,4 @@
-"""The approval prompt on a terminal: a call, with everything that the answer depends on.
+"""Prompts on a terminal: a call to approve, with everything that the answer depends on, and questions of `ask_user`.
 
 Text from a model is shown behind bars or labels, without control or invisible characters, so that it cannot pass for a
 part of the prompt.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -190,6 +190,33 @@ def _choices(asked: ApprovalRequest, *, can_always: bool, was_cut: bool, color: 
     keys += [("p", "preview first")] if asked.preview else []
     keys += [("s", "show all")] if was_cut else []
     return "  ".join(f"{_painted(f'[{key}]', _BOLD, color)} {meaning}" for key, meaning in keys) + " > "
+
+
+def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:
+    """Ask the questions on a terminal; return the answers by question."""
+    return {question.question: _ask(screen, question) for question in questions}
+
+
+def _ask(screen: Terminal, question: Any) -> Any:
+    header = f"[{one_line(question.header)}] " if question.header else ""
+    screen.write(f"\n{header}{revealed(question.question)}\n")
+    for number, option in enumerate(question.options, 1):
+        description = f" - {one_line(option.description)}" if option.description else ""
+        screen.write(f"  {number}. {one_line(option.label)}{description}\n")
+    many = " (several, separated by commas)" if question.multi_select else ""
+    screen.write(f"Number or your own answer{many}: ")
+    line = screen.read()
+    if not line:
+        raise ToolError("no_one_to_ask", "The user did not answer.")
+    words = line.strip().split(",") if question.multi_select else [line.strip()]
+    chosen = [_chosen(word.strip(), question.options) for word in words if word.strip()]
+    return chosen if question.multi_select else (chosen[0] if chosen else "")
+
+
+def _chosen(word: str, options: Sequence[Any]) -> str:
+    if word.isdecimal() and 1 <= int(word) <= len(options):
+        return str(options[int(word) - 1].label)
+    return word
 
 
 class Page:

@@ -13,7 +13,7 @@ import httpx2
 import mcp_types as types
 import pytest
 
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.http.listening import CONNECTIONS_MAX
 from hilt.surfaces.http.listening import Address as Listening
 from hilt.surfaces.http.requests import BODY_BYTES, VALUES_MAX

@@ -14,8 +14,9 @@ from mcp import MCPError
 
 from hilt import catalog
 from hilt.surfaces.cli.commands import parser_of
+from hilt.surfaces.cli.mcp import flags_of
 from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
-from hilt.surfaces.mcp.command import ServeOptions, flags_of
+from hilt.surfaces.mcp.command import ServeOptions
 from hilt.surfaces.mcp.forms import OTHER
 from hilt.surfaces.mcp.instructions import CHARACTERS
 from tests.agents.model_server import ScriptedCall, Turn, serving_model

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.surfaces.chat.drawing import Ink
-from hilt.surfaces.cli.questions import ask_all
-from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, is_answer, note_elsewhere, prompt
+from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, ask_all, is_answer, note_elsewhere, prompt
 
 if TYPE_CHECKING:
     from hilt.surfaces.chat.input_line import InputLine

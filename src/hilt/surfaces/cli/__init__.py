@@ -9,6 +9,8 @@ import atexit
 import os
 import sys
 
+from hilt.surfaces import Usage
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.errors import ToolError
@@ -26,14 +28,6 @@ OPTIONS = {
     "allow-private": ("HOST:PORT", "Let web tools reach this private address; may be repeated"),
 }
 _REPEATED = {"--tools-dir": os.pathsep, "--allow-private": ","}  # may be repeated: the separator that joins the values
-
-
-class Usage(Exception):
-    """The command line is invalid; `command` is the one whose help to suggest."""
-
-    def __init__(self, message: str, command: str = "hilt") -> None:
-        super().__init__(message)
-        self.command = command
 
 
 def program() -> int:

@@ -15,7 +15,7 @@ from hilt.desk.audit import workspace_id
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.formats.times import duration_seconds
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.terminal_prompt import BY, Terminal, prompt

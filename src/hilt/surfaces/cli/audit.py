@@ -15,7 +15,7 @@ from hilt.desk import audit as desk
 from hilt.desk.audit import AuditEntry, Trail, workspace_id
 from hilt.desk.encoding import plain
 from hilt.output.terminal import inert
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import print_json
 
 TYPE_CHECKING = False

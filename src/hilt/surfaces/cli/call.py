@@ -13,7 +13,7 @@ from hilt import wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.schema import Schema, did_you_mean
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import closed_by_signals, request
 from hilt.surfaces.opening import open_runtime

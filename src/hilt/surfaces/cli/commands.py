@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import NamedTuple
 
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class CliCommand(NamedTuple):
 GROUPS: dict[str, dict[str, CliCommand]] = {
     "Run agents": {
         "run": CliCommand("Give a model a task, and let it work with the tools"),
-        "chat": CliCommand("Talk with a model that works with the tools", "hilt.surfaces.chat.command"),
+        "chat": CliCommand("Talk with a model that works with the tools"),
         "agents": CliCommand("List, show, write to and cancel agents in the background"),
         "worker": CliCommand("Run agents in the background, on one machine or many"),
         "sessions": CliCommand("List, show and end sessions of agents"),
@@ -38,7 +38,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     },
     "Serve agents": {
         "stdio": CliCommand("Serve requests as JSON lines until the input ends", "hilt.surfaces.stdio"),
-        "mcp": CliCommand("Serve MCP, and connect MCP hosts and servers", "hilt.surfaces.mcp.command"),
+        "mcp": CliCommand("Serve MCP, and connect MCP hosts and servers"),
         "serve": CliCommand("Serve an HTTP API, its events and a console"),
         "resident": CliCommand("Manage the background process that speeds up calls", "hilt.surfaces.resident"),
     },

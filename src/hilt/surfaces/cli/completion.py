@@ -14,7 +14,8 @@ from argcomplete.shell_integration import shellcode
 
 from hilt.choices import CHOICES
 from hilt.errors import ToolError
-from hilt.surfaces.cli import OPTIONS, Usage, split
+from hilt.surfaces import Usage
+from hilt.surfaces.cli import OPTIONS, split
 from hilt.surfaces.cli.commands import COMMANDS, TOP, parser_of
 from hilt.surfaces.cli.help_text import is_listed
 from hilt.surfaces.cli.parsing import Parser

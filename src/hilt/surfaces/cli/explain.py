@@ -8,7 +8,7 @@ from hilt import wire
 from hilt.call import Call
 from hilt.desk.explanation import ExplainedCall, explain
 from hilt.output.terminal import clip, inert
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import print_json
 from hilt.surfaces.opening import open_runtime
 

@@ -17,7 +17,7 @@ from hilt.desk.mcp_hosts import HOSTS, Entry, Host, HostFile, host_files
 from hilt.desk.settings_file import SettingsChange
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.cli.parsing import suggestion
 from hilt.surfaces.cli.person import change_text, confirm, run_for_person

@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from hilt.surfaces.cli import OPTIONS, Usage
+from hilt.surfaces import Usage
+from hilt.surfaces.cli import OPTIONS
 
 Options = dict[str, str]
 Run = Callable[[Options, Namespace], int]

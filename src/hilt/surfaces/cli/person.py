@@ -17,7 +17,7 @@ from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere
+from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, ask_all, controlling_terminal, note_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ def _approve(asked: ApprovalRequest, settled: int | None) -> UserAnswer:
 
 def _answer(questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
     """Ask the questions on the terminal of this process; return the answers by question."""
-    from hilt.surfaces.cli.questions import ask_all
-
     with _ONE_AT_A_TIME, controlling_terminal(settled) as screen:
         try:
             return ask_all(screen, questions)

@@ -12,7 +12,7 @@ from hilt.desk import conversations
 from hilt.desk.conversations import MAX_TURNS, RunLimits, TypedPrompt, new_id
 from hilt.errors import ToolError
 from hilt.output import run_events as events
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import ENDING_SECONDS
 from hilt.surfaces.opening import open_runtime

@@ -11,7 +11,7 @@ from contextlib import suppress
 from hilt import places
 from hilt.errors import ToolError
 from hilt.installer import needs
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.ancestry import ancestors
 from hilt.surfaces.cli.person import refuse_tools
 from hilt.surfaces.opening import open_runtime, surroundings_of

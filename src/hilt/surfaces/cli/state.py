@@ -12,7 +12,7 @@ from hilt.desk import storage
 from hilt.desk.encoding import plain
 from hilt.formats.numbers import file_size
 from hilt.output.terminal import inert
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import wrapped
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.opening import open_runtime

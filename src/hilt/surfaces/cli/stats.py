@@ -12,7 +12,7 @@ from hilt.desk.audit import workspace_id
 from hilt.desk.usage import UsageReport, metrics
 from hilt.output.metrics import bars
 from hilt.output.terminal import inert
-from hilt.surfaces import cli
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.audit import open_trail, parse_since
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ def build(parser: Parser) -> None:
 
 def _run(options: Options, arguments: Namespace) -> int:
     if arguments.prometheus and (arguments.since is not None or options.keys() & {"session", "workspace"}):
-        raise cli.Usage("--prometheus counts all calls; filter in the Prometheus query instead")
+        raise Usage("--prometheus counts all calls; filter in the Prometheus query instead")
     with open_trail() as trail:
         if arguments.prometheus:
             sys.stdout.write(metrics(trail, arguments.tool))

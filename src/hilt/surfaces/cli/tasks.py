@@ -8,7 +8,7 @@ from typing import Any
 
 from hilt.call import Call, Result
 from hilt.desk.tasks import STATUS
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.opening import open_runtime

@@ -12,7 +12,7 @@ from hilt.desk.custom_tools import CustomTools
 from hilt.desk.encoding import plain
 from hilt.desk.tools import CHARACTERS_PER_TOKEN, AvailableTool, DefinitionCost, ListCost, ToolCost
 from hilt.output.terminal import inert
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import list_row, wrapped
 from hilt.surfaces.opening import open_runtime
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
 from hilt.output.terminal import inert
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""The command `hilt mcp`: serve the tools to MCP hosts, over standard input and output or over HTTP."""
+"""Serve the tools to MCP hosts, over standard input and output or over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hilt.runtime import Runtime
-from hilt.surfaces.cli import Usage
 from hilt.surfaces.mcp.pipe import new_session
 from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.mcp.tool_list import Choice
@@ -20,10 +19,7 @@ from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from hilt.call import Call, Result
-    from hilt.surfaces.cli.parsing import Options, Parser
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.front import Front
     from hilt.surfaces.mcp.resources import Provider
@@ -40,43 +36,6 @@ class ServeOptions(NamedTuple):
     token: bool = True
     search: bool = False
     lean: bool = False
-
-
-def build(parser: Parser) -> None:
-    """Declare the arguments of the command."""
-    from hilt.surfaces.cli import mcp_install, mcp_servers
-
-    parser.run = _serve
-    parser.details = """Without a command, serves all tools to one client on standard input and output, or with --http
-to any number of clients. --tools and --profile select the tools."""
-    address = "Serve over HTTP; 127.0.0.1 and a free port by default"
-    parser.add_argument("--http", metavar="HOST:PORT", nargs="?", const="", help=address)
-    parser.add_argument("--no-token", dest="token", action="store_false", help="With --http, require no token")
-    parser.add_argument("--search", action="store_true", help="Offer only tool_search and tool_call")
-    parser.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
-    mcp_install.build(parser)
-    mcp_servers.build(parser)
-    parser.examples = [
-        ("hilt mcp install claude", "Add hilt to the MCP servers of Claude Code"),
-        ("hilt mcp --http 127.0.0.1:8931", "Serve over HTTP"),
-        ("hilt mcp list", "List the MCP servers whose tools hilt offers"),
-    ]
-
-
-def _serve(options: Options, arguments: Namespace) -> int:
-    flags = flags_of(arguments)
-    if flags.http is not None:
-        return serve(options, flags)
-    from hilt.surfaces.mcp import pipe
-
-    return pipe.main(options, [f"--{name}" for name in ("search", "lean") if getattr(flags, name)])
-
-
-def flags_of(arguments: Namespace) -> ServeOptions:
-    """Return the options for serving."""
-    if not arguments.token and arguments.http is None:
-        raise Usage("--no-token needs --http")
-    return ServeOptions(arguments.http, arguments.token, arguments.search, arguments.lean)
 
 
 def serve(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider] = ()) -> int:

@@ -20,7 +20,7 @@ from mcp_types.jsonrpc import HEADER_MISMATCH
 from hilt import wire
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.http.listening import (
     STOP_SECONDS,
     Address,

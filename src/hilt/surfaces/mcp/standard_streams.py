@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 
 
 class Wires:

@@ -9,7 +9,7 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.installer import needs
 from hilt.output.terminal import inert
-from hilt.surfaces.cli import Usage
+from hilt.surfaces import Usage
 from hilt.surfaces.cli.run import add_model_options, model_settings
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import wants_color

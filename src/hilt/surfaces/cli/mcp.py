@@ -1,4 +1,4 @@
-"""`hilt mcp list` and `hilt mcp trust`: list other MCP servers and their tools, and accept changed definitions."""
+"""`hilt mcp`: serve the tools to MCP hosts; list other MCP servers, and accept their changed definitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from hilt import places
 from hilt.desk import servers as desk
 from hilt.formats.invisible import one_line
 from hilt.output.terminal import clip, inert
+from hilt.surfaces import Usage
+from hilt.surfaces.cli import mcp_install
 from hilt.surfaces.cli.person import run_for_person
+from hilt.surfaces.mcp import pipe
+from hilt.surfaces.mcp.command import ServeOptions, serve
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Page, Terminal
 
@@ -20,12 +24,43 @@ if TYPE_CHECKING:
 
 
 def build(parser: Parser) -> None:
-    """Add the commands for other MCP servers to `hilt mcp`."""
+    """Declare the arguments of the command."""
+    parser.run = _serve
+    parser.details = """Without a command, serves all tools to one client on standard input and output, or with --http
+to any number of clients. --tools and --profile select the tools."""
+    address = "Serve over HTTP; 127.0.0.1 and a free port by default"
+    parser.add_argument("--http", metavar="HOST:PORT", nargs="?", const="", help=address)
+    parser.add_argument("--no-token", dest="token", action="store_false", help="With --http, require no token")
+    parser.add_argument("--search", action="store_true", help="Offer only tool_search and tool_call")
+    parser.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
+    mcp_install.build(parser)
     parser.command("list", "List other MCP servers and their tools, without starting any", _list)
     trusting = parser.command("trust", "Show changed tool definitions of a server, and accept them", _trust)
     trusting.add_argument("server", metavar="SERVER", help="The name of the server")
     trusting.examples = [("hilt mcp trust github", "Review the tools of one server")]
     trusting.details = "Starts the server to read its definitions. Requires a person at a terminal."
+    parser.examples = [
+        ("hilt mcp install claude", "Add hilt to the MCP servers of Claude Code"),
+        ("hilt mcp --http 127.0.0.1:8931", "Serve over HTTP"),
+        ("hilt mcp list", "List the MCP servers whose tools hilt offers"),
+    ]
+
+
+def _serve(options: Options, arguments: Namespace) -> int:
+    flags = flags_of(arguments)
+    if flags.http is not None:
+        return serve(options, flags)
+    return pipe.main(options, [f"--{name}" for name in ("search", "lean") if getattr(flags, name)])
+
+
+def flags_of(arguments: Namespace) -> ServeOptions:
+    """Return the options for serving."""
+    if not arguments.token and arguments.http is None:
+        raise Usage("--no-token needs --http")
+    return ServeOptions(arguments.http, arguments.token, arguments.search, arguments.lean)
+
+
+# --- other servers --------------------------------------------------------------------------------------------------
 
 
 def _trust(options: Options, arguments: Namespace) -> int:
