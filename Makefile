@@ -2,7 +2,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
-STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py tests/sandbox/test_standby.py \
+STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py \
 	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py \
 	tests/agents/test_kills.py tests/agents/test_rights.py tests/state/test_append_log.py \
 	tests/surfaces/http/test_feed.py tests/agents/durable/test_workers.py tests/agents/durable/test_attacks.py \

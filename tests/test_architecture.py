@@ -274,6 +274,43 @@ def test_programs_are_started_without_state_at_module_level():
     assert kept == {"Wardens"}  # ADR 0053 explains why
 
 
+def test_only_its_own_module_and_the_list_know_a_backend():
+    from hilt.sandbox.backend import BACKENDS
+
+    backends = {name for names in BACKENDS.values() for name in names}
+    knowing = {
+        module
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if (isinstance(node, ast.Constant) and node.value in backends)
+        or (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("backend", "features")
+            and "availab" in ast.unparse(node.value)
+        )
+    }
+    importing = {module for module in MODULES if hilt_imports(module) & {f"sandbox.{name}" for name in backends}}
+
+    assert knowing == {"sandbox.backend", "sandbox.availability", "sandbox.sandbox"} | {
+        f"sandbox.{name}" for name in backends
+    }
+    assert importing == set()
+
+
+def test_only_its_own_module_knows_what_a_network_leads_to():
+    """Others ask a `Network`; they compare no name."""
+    comparing = [
+        f"{module}: {ast.unparse(node)}"
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Compare)
+        and "network" in ast.unparse(node.left)
+        and any(isinstance(other, ast.Constant) and isinstance(other.value, str) for other in node.comparators)
+    ]
+
+    assert comparing == []
+
+
 def test_public_functions_and_classes_have_docstrings():
     missing = [
         f"{module}.{node.name}"

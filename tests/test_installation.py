@@ -17,10 +17,10 @@ import hilt
 from hilt import places
 from hilt.errors import ToolError
 from hilt.sandbox import landlock
-from hilt.sandbox.network import Loopbacks
-from hilt.sandbox.profile import Availability, Profile, Sandbox
+from hilt.sandbox.backend import Availability
+from hilt.sandbox.profile import Profile
+from hilt.sandbox.sandbox import Sandbox
 from hilt.sandbox.sensitive import Search
-from hilt.sandbox.watches import Watches
 from hilt.servers.configured import starts_hilt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox
@@ -294,13 +294,13 @@ def test_landlock_makes_hilt_readable_wherever_it_is_installed(tmp_path, monkeyp
 
 def test_landlock_refuses_a_workspace_that_contains_hilt_and_says_how_to_allow_it(tmp_path):
     environment = str(tmp_path / ".venv")
-    search = Search()
-    watches = Watches(str(tmp_path / "running"), search)
+    sandbox = Sandbox(str(tmp_path / "state"))
+    sandbox._available = Availability("landlock", "")
     confined = profile(str(tmp_path), str(tmp_path / "private"), (environment,))
 
     with (
         pytest.raises(ToolError) as caught,
-        landlock.confine(confined, Availability("landlock", ""), search, Loopbacks(), watches),
+        sandbox.confine(confined, str(tmp_path)),
     ):
         pass
 

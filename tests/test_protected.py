@@ -18,6 +18,7 @@ from hilt.errors import ToolError
 from hilt.policy.modes import MODES
 from hilt.policy.paths import ASKED, PROTECTED, PathRules, matcher, without
 from hilt.runtime import Runtime
+from hilt.sandbox.network import NONE
 from hilt.testing import Folder, environment
 from tests.trusting import file_at
 
@@ -486,7 +487,7 @@ def test_a_project_adds_protected_names_and_removes_none(world, trusted):
 def profile_of(runtime: Runtime) -> Any:
     """Return the sandbox profile of the commands of a runtime."""
     store, overflow = runtime._store(runtime.session)
-    return runtime._confinement()._profile(store.door, runtime.session, overflow.open(), "none")
+    return runtime._confinement()._profile(store.door, runtime.session, overflow.open(), NONE)
 
 
 # --- the lists ------------------------------------------------------------------------------------------------------

@@ -8,13 +8,14 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from hilt import loaders, places
 from hilt.choices import CHOICES
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.loaders import ProjectFile
+from hilt.params import NetworkName
 from hilt.policy import paths
 
 MAX_NUMBER = 1_000_000_000  # upper limit of every number; still valid as seconds and as a limit in megabytes
@@ -51,7 +52,7 @@ def _smaller(own: float | None, project: float) -> float:
 
 
 _PROFILES = ("read-only", "workspace-write", "full")
-_NETWORKS = ("none", "loopback", "full")
+_NETWORKS: tuple[NetworkName, ...] = get_args(NetworkName)
 _READS = ("workspace", "all")
 _UNDOS = ("caution", "auto", "off")
 _PROVIDERS = ("exa", "tavily", "brave", "duckduckgo")

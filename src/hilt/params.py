@@ -1,6 +1,6 @@
 """Annotations for tool parameters: what a signature declares beyond the plain type."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 # plain classes: a named tuple takes ten times as long to define, in every process that runs a tool
 
@@ -42,3 +42,4 @@ Command = Annotated[str, TouchMark("execute")]
 Url = Annotated[str, TouchMark("network")]
 Line = Annotated[int, Bounds(minimum=1)]
 Count = Annotated[int, Bounds(minimum=0)]
+NetworkName = Literal["none", "loopback", "full"]  # from strict to lax; sandbox/network.py says what each leads to

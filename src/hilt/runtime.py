@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs, JobState
     from hilt.running.publishing import Publisher
-    from hilt.sandbox.profile import Sandbox
-    from hilt.sandbox.spawning import Confined
+    from hilt.sandbox.backend import Launch
+    from hilt.sandbox.sandbox import Sandbox
     from hilt.servers.tools import Servers
     from hilt.skills.library import SkillLibrary
     from hilt.state.board import Board
@@ -602,10 +602,10 @@ class Runtime:
 
     def _confine_custom(
         self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, folder: str | None
-    ) -> AbstractContextManager[Confined]:
+    ) -> AbstractContextManager[Launch]:
         return self._confinement().custom(ctx, sandbox, cwd, folder)
 
-    def _confine_module(self, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Confined]:
+    def _confine_module(self, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Launch]:
         return self._confinement().module(self._context(self._active(Call("custom"))), sandbox, cwd)
 
     def _processes(self, ctx: Context) -> Processes:
@@ -865,7 +865,7 @@ def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
 def share(state: str, workspace: str) -> Shared:
     """Return the resources that the runtimes of one workspace share."""
     from hilt.processes.jobs import Jobs
-    from hilt.sandbox.profile import Sandbox
+    from hilt.sandbox.sandbox import Sandbox
 
     root = os.path.realpath(workspace)
     jobs = Jobs(folder=partial(session_folder, state, config.digest(root)), report=partial(_report_job, state, root))

@@ -18,6 +18,7 @@ from hilt.errors import ToolError
 from hilt.files.door import Door, Root
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.runtime import Runtime
+from hilt.sandbox.network import NONE
 from hilt.sandbox.profile import Profile
 from hilt.testing import Folder, environment
 from tests.state.exchanging import RULES, attack
@@ -234,7 +235,7 @@ def test_a_path_opens_once_its_question_is_answered(world, name, args):
 def profile_of(runtime: Runtime, door: Door | None = None) -> Profile:
     """Return the sandbox profile that a command of the runtime gets."""
     store, overflow = runtime._store("default")
-    return runtime._confinement()._profile(door or store.door, "default", overflow.open(), "none")
+    return runtime._confinement()._profile(door or store.door, "default", overflow.open(), NONE)
 
 
 def test_a_command_gets_the_path_rules(world):

@@ -776,7 +776,7 @@ def test_a_tool_with_a_sandbox_is_confined_as_declared(bench):
 
     from hilt.custom.definition import to_tool
     from hilt.runtime import Runtime
-    from hilt.sandbox.spawning import Confined
+    from hilt.sandbox.backend import Launch
 
     bench.add("my-tool", 'echo "{\\"inside\\": $INSIDE}"', sandbox={"write": ["out"]})
     confined: list[Any] = []
@@ -784,7 +784,7 @@ def test_a_tool_with_a_sandbox_is_confined_as_declared(bench):
     @contextmanager
     def confine(ctx: Any, sandbox: DeclaredSandbox, cwd: str, folder: str | None) -> Any:
         confined.append((sandbox, cwd))
-        yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
+        yield Launch(("/usr/bin/env", "INSIDE=1"))
 
     definition = bench.load("my-tool")
     tool = to_tool(definition, folder_tools.executor(Surroundings(bench.environ), bench, confine)(definition))

@@ -303,7 +303,7 @@ def test_a_missing_script_is_an_error(tmp_path):
 def test_a_cancelled_call_starts_nothing(tmp_path):
     fence = Fence()
     fence.cancel(ToolError("cancelled", "Not wanted."))
-    launch = launching.Launch((str(tmp_path / "nothing"),), str(tmp_path), {})
+    launch = launching.ScriptStart((str(tmp_path / "nothing"),), str(tmp_path), {})
 
     with pytest.raises(ToolError) as raised:
         launching.run(launch, b"", seconds=1, fence=fence)

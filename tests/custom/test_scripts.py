@@ -14,7 +14,7 @@ import pytest
 from hilt.custom import markdown_tools, scripts
 from hilt.custom.definition import Content, to_tool
 from hilt.runtime import Runtime
-from hilt.sandbox.spawning import Confined
+from hilt.sandbox.backend import Launch
 from hilt.surroundings import Surroundings
 from hilt.testing import environment
 
@@ -464,7 +464,7 @@ def test_a_tool_with_a_sandbox_is_confined(bench):
     def confine(ctx, sandbox, cwd, folder):
         assert folder is None
         seen.append((ctx.session, sandbox, cwd))
-        return nullcontext(Confined(prefix=(shutil.which("env") or "env", "WRAPPED=yes")))
+        return nullcontext(Launch((shutil.which("env") or "env", "WRAPPED=yes")))
 
     bench.confine = confine
 

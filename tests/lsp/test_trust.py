@@ -10,7 +10,7 @@ import pytest
 from hilt.lsp import known_servers
 from hilt.lsp.known_servers import LANGUAGES, Site, install_folders
 from hilt.sandbox import ruleset
-from hilt.sandbox.profile import Availability
+from hilt.sandbox.backend import Availability
 from tests.lsp.scripted import Bench, ask, failure, text
 from tests.programs import program
 

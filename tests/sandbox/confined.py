@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from hilt.processes.jobs import JobState
-    from hilt.sandbox.spawning import Confined, Limits
+    from hilt.sandbox.backend import Launch
+    from hilt.sandbox.spawning import Limits
 
 NOBODY = 65534
 SECRET = "S3CRET"
@@ -263,7 +264,7 @@ class Place(NamedTuple):
     """Where a command runs, and how it is confined there."""
 
     workspace: Path
-    confined: Confined
+    confined: Launch
 
 
 def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
@@ -303,7 +304,7 @@ def run_to_end(script: str, place: Place, env: dict[str, str], limits: Limits) -
         )
 
     jobs = Jobs(folder=lambda session: str(place.workspace))
-    job = jobs.start("s", script, begin, timeout=limits.timeout, confined=place.confined)
+    job = jobs.start("s", script, begin, timeout=limits.timeout, report=place.confined.report)
     state = jobs.output("s", job.id, fence=Fence(), seconds=90).state
     os.unlink(job.output_file)
     return state
@@ -327,7 +328,11 @@ class Server:
     def run(self, **request: Any) -> list[Any]:
         """Run a program to its end."""
         confined, finished = self._finish(request)
-        return [finished.exit_code, os.fsdecode(finished.stdout.head + finished.stdout.tail), list(confined.notes())]
+        return [
+            finished.exit_code,
+            os.fsdecode(finished.stdout.head + finished.stdout.tail),
+            list(confined.report.notes()),
+        ]
 
     def _finish(self, request: dict[str, Any]) -> tuple[Any, Any]:
         """Run a program to its end; return its confinement and how it ended."""
@@ -361,7 +366,7 @@ class Server:
         with self._confine(request) as confined:
             place = Place(Path(request["cwd"]), confined)
             state = run_to_end(request["argv"][-1], place, _environment(request), Limits(timeout=60))
-        return [state.status, state.reason, list(confined.notes())]
+        return [state.status, state.reason, list(confined.report.notes())]
 
     def run_many(self, requests: list[dict[str, Any]]) -> list[Any]:
         """Run several programs at once."""
@@ -412,13 +417,13 @@ class Server:
 
     def plan(self, **request: Any) -> list[list[str]]:
         """Return the steps of the profile."""
-        from hilt.sandbox import bubblewrap
-        from hilt.sandbox.profile import make_private
+        from hilt.sandbox import view
+        from hilt.sandbox.sandbox import make_private
         from hilt.sandbox.sensitive import Search
 
         profile = make_profile(request["profile"])
         make_private(profile)
-        plan = bubblewrap.make_plan(profile, bubblewrap.search_workspace(profile, Search()), ())
+        plan = view.make_plan(profile, view.search_workspace(profile, Search()), ())
         return [[step.purpose, step.path, *step.arguments] for step in plan.steps]
 
     def landlock(self, version: int, **request: Any) -> int:
@@ -436,7 +441,7 @@ class Server:
             sandbox.close()
 
     def _sandbox(self, state: str) -> Any:
-        from hilt.sandbox.profile import Sandbox
+        from hilt.sandbox.sandbox import Sandbox
 
         if state not in self._sandboxes:
             self._sandboxes[state] = Sandbox(state)
@@ -447,9 +452,9 @@ class Server:
         sandbox = self._sandbox(request["state"])
         profile = make_profile(request["profile"])
         if request.get("kind") == "landlock":
-            from hilt.sandbox.profile import Availability
+            from hilt.sandbox.backend import Availability
 
-            features = sandbox.availability().features
+            features = tuple(feature for feature in sandbox.availability().features if feature == "unix_scope")
             sandbox._available = Availability("landlock", "for the test", features=features)
         with ExitStack() as stack:
             if "features" in request["profile"]:
@@ -465,10 +470,13 @@ def make_profile(fields: dict[str, Any]) -> Any:
     """The profile that a request describes."""
     from hilt.homes import find_homes
     from hilt.policy.paths import ASKED, PROTECTED, READABLE, SENSITIVE, PathRules, matcher
+    from hilt.sandbox.network import NETWORKS
     from hilt.sandbox.profile import Profile
 
     tuples = {name: tuple(fields[name]) for name in ("roots", "closed")}
     plain_fields = {name: value for name, value in fields.items() if name in Profile._fields}
+    if "network" in fields:
+        plain_fields["network"] = NETWORKS[fields["network"]]
     protected = (*PROTECTED, *ASKED)
     homes = find_homes(tuple(fields["roots"]), {"HOME": fields["home"]}, fields.get("lifted", ()))
     names = {"protected": protected, "is_protected": matcher(protected), "homes": homes}
@@ -497,9 +505,9 @@ def _environment(request: dict[str, Any]) -> dict[str, str]:
 @contextmanager
 def _without(omitted: str) -> Iterator[None]:
     """Omit one part of the profile: the steps for one purpose, one namespace option, or the filter."""
-    from hilt.sandbox import bubblewrap, seccomp
+    from hilt.sandbox import bubblewrap, seccomp, view
 
-    make_plan, namespaces, assemble = bubblewrap.make_plan, bubblewrap.namespaces, seccomp.assemble
+    make_plan, namespaces, assemble = view.make_plan, bubblewrap.namespaces, seccomp.assemble
 
     def fewer_steps(*args: Any, **options: Any) -> Any:
         plan = make_plan(*args, **options)
@@ -517,12 +525,12 @@ def _without(omitted: str) -> Iterator[None]:
         return None if omitted == "filter" else assemble(*args, **options)
 
     if omitted:
-        bubblewrap.make_plan, bubblewrap.namespaces = fewer_steps, fewer_arguments
+        view.make_plan, bubblewrap.namespaces = fewer_steps, fewer_arguments
         seccomp.assemble = no_filter
     try:
         yield
     finally:
-        bubblewrap.make_plan, bubblewrap.namespaces, seccomp.assemble = make_plan, namespaces, assemble
+        view.make_plan, bubblewrap.namespaces, seccomp.assemble = make_plan, namespaces, assemble
 
 
 def main() -> None:

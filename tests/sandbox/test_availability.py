@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from hilt.errors import ToolError
-from hilt.sandbox import availability
-from hilt.sandbox.profile import Availability, Profile, Sandbox
+from hilt.sandbox import availability, bubblewrap
+from hilt.sandbox.backend import Availability, Launch
+from hilt.sandbox.profile import Profile
+from hilt.sandbox.sandbox import Sandbox
 from hilt.surroundings import Surroundings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="probes Linux")
@@ -32,14 +34,14 @@ def program(folder: Path, text: str = "#!/bin/sh\nexit 1\n") -> Path:
 @pytest.fixture
 def only(monkeypatch, tmp_path):
     """A system whose only programs are those that the test puts into this folder."""
-    monkeypatch.setattr(availability, "_SYSTEM_FOLDERS", (str(tmp_path / "bin"),))
+    monkeypatch.setattr(bubblewrap, "_SYSTEM_FOLDERS", (str(tmp_path / "bin"),))
     return tmp_path / "bin"
 
 
 @needs_bubblewrap
 def test_bubblewrap_is_found_and_the_result_is_cached(tmp_path):
     first = Sandbox(str(tmp_path)).availability()
-    assert (first.kind, first.missing, first.remedy) == ("bubblewrap", (), "")
+    assert (first.backend, first.missing, first.remedy) == ("bubblewrap", (), "")
 
     record = json.loads((tmp_path / "sandbox.json").read_bytes())
     record["availability"]["facts"] = "remembered"
@@ -53,7 +55,7 @@ def test_bubblewrap_is_found_and_the_result_is_cached(tmp_path):
 def test_an_invalid_record_is_replaced(tmp_path, text):
     (tmp_path / "sandbox.json").write_text(text)
 
-    assert Sandbox(str(tmp_path)).availability().kind == "bubblewrap"
+    assert Sandbox(str(tmp_path)).availability().backend == "bubblewrap"
 
 
 BROKEN = """#!/bin/sh
@@ -70,7 +72,7 @@ def test_a_program_that_does_not_work_is_reported_with_its_error(only, tmp_path)
 
     availability_found = availability.find(str(tmp_path))
 
-    assert availability_found.kind in ("landlock", "none")
+    assert availability_found.backend in ("landlock", "")
     assert "bwrap 9 does not work: no room" in availability_found.facts
     assert availability_found.missing
     assert availability_found.remedy
@@ -81,7 +83,7 @@ def test_a_damaged_program_is_reported(only, tmp_path):
 
     available = availability.find(str(tmp_path))
 
-    assert available.kind in ("landlock", "none")
+    assert available.backend in ("landlock", "")
     assert "is not in an executable format." in available.facts
 
 
@@ -109,24 +111,24 @@ def test_a_replaced_program_is_checked_again(only, tmp_path):
 @pytest.mark.parametrize("who", ["file", "folder"])
 def test_a_program_that_others_can_write_is_not_used(only, who):
     file = program(only)
-    assert availability.find_bubblewrap() == str(file)
+    assert bubblewrap.find_program(lambda name: None) == str(file)
 
     (file if who == "file" else file.parent).chmod(0o777)
 
-    assert availability.find_bubblewrap() is None
+    assert bubblewrap.find_program(lambda name: None) is None
 
 
 def test_a_program_on_the_search_path_is_used_only_without_one_of_the_system(only, tmp_path):
     on_path = program(tmp_path / "path")
     find = Surroundings({"PATH": str(on_path.parent)}).find
 
-    assert availability.find_bubblewrap(find) == str(on_path)
-    assert availability.find_bubblewrap() is None
+    assert bubblewrap.find_program(find) == str(on_path)
+    assert bubblewrap.find_program(lambda name: None) is None
     in_workspace = Surroundings({"PATH": f"{on_path.parent}:/nowhere"}, (str(tmp_path),))
-    assert availability.find_bubblewrap(in_workspace.find) is None
+    assert bubblewrap.find_program(in_workspace.find) is None
 
     of_system = program(only)
-    assert availability.find_bubblewrap(find) == str(of_system)
+    assert bubblewrap.find_program(find) == str(of_system)
 
 
 def profile(tmp_path: Path, **changes: Any) -> Profile:
@@ -143,14 +145,14 @@ def profile(tmp_path: Path, **changes: Any) -> Profile:
 
 def test_without_a_sandbox_only_the_full_profile_runs(tmp_path):
     sandbox = Sandbox(str(tmp_path / "state"))
-    sandbox._available = Availability("none", "Nothing works.", ("files",), "Do something.")
+    sandbox._available = Availability("", "Nothing works.", ("files",), "Do something.")
 
     with pytest.raises(ToolError) as raised, sandbox.confine(profile(tmp_path), str(tmp_path)):
         pass
     assert (raised.value.code, raised.value.suggestion) == ("sandbox_unavailable", "Do something.")
 
     with sandbox.confine(profile(tmp_path, name="full"), str(tmp_path)) as confined:
-        assert (confined.prefix, confined.fds) == ((), ())
+        assert confined == Launch()
 
 
 @needs_bubblewrap
@@ -168,5 +170,5 @@ def test_a_read_only_state_directory_only_disables_the_cache(tmp_path, only):
     state = tmp_path / "file"
     state.write_text("")
 
-    assert availability.find(str(state / "state")).kind in ("landlock", "none")
+    assert availability.find(str(state / "state")).backend in ("landlock", "")
     assert os.listdir(tmp_path) == ["file"]

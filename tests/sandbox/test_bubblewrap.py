@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from hilt.sandbox import bubblewrap
-from hilt.sandbox.profile import Sandbox, make_private
+from hilt.sandbox import view
+from hilt.sandbox.sandbox import Sandbox, make_private
 from hilt.sandbox.sensitive import Findings
 from tests.marks import HANG_SECONDS, wait_until
 from tests.sandbox.confined import SECRET, Box, Busy, Refused, make_profile
@@ -1109,7 +1109,7 @@ def test_private_folders_stay_private_when_the_workspace_is_the_root(own_worker)
         profile = make_profile(box.profile(roots=["/"]))
         make_private(profile)
 
-        plan = bubblewrap.make_plan(profile, Findings((), (), ()), ())
+        plan = view.make_plan(profile, Findings((), (), ()), ())
 
         outermost = {step.path: step for step in plan.steps}
         assert outermost["/tmp"].purpose == "private tmp"

@@ -21,6 +21,7 @@ import pytest
 
 from hilt.errors import ToolError
 from hilt.sandbox import keeper, spawning, wardens
+from hilt.sandbox.backend import Launch, StartSteps
 from hilt.sandbox.capturing import Captured, Finished, run
 from hilt.sandbox.spawning import Exit, Limits, start
 
@@ -554,7 +555,7 @@ def test_a_confined_program_follows_its_prefix_and_inherits_descriptors_from_thr
     for word in ("one", "two"):
         (tmp_path / word).write_text(word)
         texts.append(os.open(tmp_path / word, os.O_RDONLY))
-    confined = spawning.Confined(prefix=("env", "ADDED=yes"), fds=tuple(reversed(texts)))
+    confined = Launch(("env", "ADDED=yes"), descriptors=tuple(reversed(texts)))
 
     finished = mark.bash("cat <&3; cat <&4; echo $ADDED; ls /proc/self/fd | wc -l", confined=confined)
 
@@ -574,7 +575,7 @@ def test_namespaces_are_entered_before_the_program_runs(mark):
         wait_until(lambda: read(f"/proc/{holder.pid}/uid_map").strip())
         namespaces = [os.open(f"/proc/{holder.pid}/ns/{name}", os.O_RDONLY) for name in ("user", "uts")]
 
-        finished = mark.bash("readlink /proc/self/ns/uts", confined=spawning.Confined(namespaces=tuple(namespaces)))
+        finished = mark.bash("readlink /proc/self/ns/uts", confined=Launch(steps=StartSteps(tuple(namespaces))))
 
         assert finished.stdout.head.decode().strip() == os.readlink(f"/proc/{holder.pid}/ns/uts")
         for namespace in namespaces:
@@ -586,11 +587,11 @@ def test_an_invalid_namespace_or_ruleset_prevents_the_start(mark):
     null = os.open("/dev/null", os.O_RDONLY)
 
     with pytest.raises(ToolError) as raised:
-        mark.bash("echo ran", confined=spawning.Confined(namespaces=(null,)))
+        mark.bash("echo ran", confined=Launch(steps=StartSteps((null,))))
 
     assert raised.value.code == "sandbox_unavailable"
     with pytest.raises(ToolError) as raised:
-        mark.bash("echo ran", confined=spawning.Confined(ruleset=null))
+        mark.bash("echo ran", confined=Launch(steps=StartSteps(ruleset=null)))
     assert raised.value.code == "sandbox_unavailable"
     os.close(null)
 
@@ -747,7 +748,7 @@ print(open("/proc/thread-self/children").read())
 @pytest.mark.skipif(sys.platform != "linux", reason="wrappers are recognized on Linux only")
 def test_a_timeout_signals_the_confined_program_and_not_its_wrapper(mark):
     outer = "trap 'echo outer was told' TERM; \"$@\"; echo outer saw $?"
-    confined = spawning.Confined(prefix=("bash", "-c", outer, "outer"))
+    confined = Launch(("bash", "-c", outer, "outer"), shielding=True)
 
     finished = mark.run("sleep", "300", limits=Limits(timeout=0.5, grace=20), confined=confined)
 

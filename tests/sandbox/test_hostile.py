@@ -20,8 +20,10 @@ from typing import NamedTuple
 import pytest
 
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-from hilt.sandbox.profile import Profile, Sandbox
-from hilt.sandbox.spawning import Confined, Limits
+from hilt.sandbox.backend import Launch
+from hilt.sandbox.profile import Profile
+from hilt.sandbox.sandbox import Sandbox
+from hilt.sandbox.spawning import Limits
 from tests.marks import STUBBORN, Mark, pids
 from tests.sandbox.confined import DOORS, NOBODY, Box, Place, Worker, interpreter
 
@@ -101,7 +103,7 @@ FORK_BOMB = Hostile(f"exec python3 -I -S -c {quote(FORKS_AND_STAYS)}", ("timeout
 @contextmanager
 def free(base: Path) -> Iterator[Place]:
     (base / "workspace").mkdir(exist_ok=True)
-    yield Place(base / "workspace", Confined())
+    yield Place(base / "workspace", Launch())
 
 
 @contextmanager
@@ -118,7 +120,7 @@ def sandboxed(base: Path) -> Iterator[Place]:
         home=str(base / "home"),
         private=str(base / "state" / "private"),
     )
-    if sandbox.availability().kind == "none":
+    if not sandbox.availability().works:
         pytest.skip("there is no sandbox here")
     with closing(sandbox), sandbox.confine(profile, str(base / "workspace")) as confined:
         yield Place(base / "workspace", confined)

@@ -15,7 +15,7 @@ import pytest
 from hilt.call import ApprovalRequest, Call, UserAnswer
 from hilt.runtime import Runtime
 from hilt.sandbox import availability, landlock, ruleset
-from hilt.sandbox.profile import Availability
+from hilt.sandbox.backend import Availability
 from hilt.testing import environment
 from tests.sandbox.confined import SECRET
 
@@ -38,7 +38,7 @@ class System:
         (base / "state").chmod(0o700)
         (self.home / ".ssh/id").write_text(SECRET)
         only_landlock = Availability("landlock", "bubblewrap is not installed.", landlock.missing(ruleset.abi()))
-        availability._remember(str(base / "state" / availability._RECORD), availability._key(), only_landlock)
+        availability._remember(str(base / "state" / availability._RECORD), only_landlock)
 
     @contextmanager
     def runtime(self, **flags: Any) -> Iterator[Runtime]:

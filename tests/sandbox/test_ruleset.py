@@ -10,7 +10,8 @@ from errno import EACCES, ELOOP
 
 import pytest
 
-from hilt.sandbox import capturing, ruleset, spawning
+from hilt.sandbox import capturing, ruleset
+from hilt.sandbox.backend import Launch, StartSteps
 
 pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
 
@@ -31,7 +32,7 @@ def run(tmp_path) -> Iterator[Callable[..., str]]:
         program = os.path.realpath(argv[0])
         rules = ruleset.reading(folder, files, (program, sys.base_prefix))
         try:
-            confined = spawning.Confined(ruleset=rules, trusted=True)
+            confined = Launch(steps=StartSteps(ruleset=rules), trusted=True)
             done = capturing.run(argv, cwd=folder, env={"LC_ALL": "C"}, confined=confined)
             return (done.stdout.head + done.stderr.head).decode()
         finally:

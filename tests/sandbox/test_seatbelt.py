@@ -15,7 +15,11 @@ from hilt.errors import ToolError
 from hilt.homes import find_homes
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.sandbox import seatbelt
-from hilt.sandbox.profile import Availability, PathJudge, Profile
+from hilt.sandbox.backend import Availability, SandboxResources
+from hilt.sandbox.mountpoints import MountPoints
+from hilt.sandbox.network import FULL, LOOPBACK, NONE, SessionNetworks
+from hilt.sandbox.profile import PathJudge, Profile
+from hilt.sandbox.sandbox import Sandbox
 from hilt.sandbox.seatbelt import make_rules, write
 from hilt.sandbox.sensitive import Findings, Search
 from hilt.sandbox.watches import Watches
@@ -158,13 +162,15 @@ def test_hidden_names_are_guarded_when_the_home_is_the_workspace(profile):
     assert verdict(profile, findings, "file-write-create", profile.home + "/notes")
 
 
-@pytest.mark.parametrize("network,rule", [("none", "(deny network*)"), ("full", "(allow network*)")])
+@pytest.mark.parametrize(
+    "network,rule", [(NONE, "(deny network*)"), (LOOPBACK, "(deny network*)"), (FULL, "(allow network*)")]
+)
 def test_the_profile_sets_the_network_rule(profile, network, rule):
     assert rule in write(profile._replace(network=network), [])[0]
 
 
 def test_only_sockets_of_the_workspace_and_named_ones_are_reachable(profile):
-    profile = profile._replace(network="full", sockets=("/private/tmp/agent",))
+    profile = profile._replace(network=FULL, sockets=("/private/tmp/agent",))
 
     text = write(profile, make_rules(profile, NOTHING))[0]
 
@@ -177,14 +183,14 @@ def test_only_sockets_of_the_workspace_and_named_ones_are_reachable(profile):
 
 
 def test_a_private_loopback_is_refused(profile, tmp_path):
-    search = Search()
-    with (
-        pytest.raises(ToolError) as raised,
-        seatbelt.confine(profile._replace(network="loopback"), AVAILABLE, search, Watches(str(tmp_path), search)),
-    ):
+    sandbox = Sandbox(str(tmp_path))
+    sandbox._available = AVAILABLE
+    with pytest.raises(ToolError) as raised, sandbox.confine(profile._replace(network=LOOPBACK), "/"):
         pass
 
     assert raised.value.code == "sandbox_unavailable"
+    assert raised.value.message == "The loopback network is not supported on macOS."
+    assert raised.value.suggestion == "Run the command with network: none or full."
 
 
 @given(name=st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=40))
@@ -212,8 +218,10 @@ def test_the_policy_is_well_formed(profile):
 
 def test_a_program_is_started_with_the_policy_and_its_own_temporary_folder(profile, tmp_path):
     search = Search()
-    with seatbelt.confine(profile, AVAILABLE, search, Watches(str(tmp_path), search)) as confined:
-        prefix = confined.prefix
+    points = MountPoints(str(tmp_path / "mountpoints"))
+    resources = SandboxResources(str(tmp_path), search, points, SessionNetworks(), Watches(str(tmp_path), search))
+    with seatbelt.BACKEND().confine(profile, AVAILABLE, resources, cwd="/", tty=False, layer=None) as confined:
+        prefix = confined.argv
 
     assert prefix[:2] == ("/usr/bin/sandbox-exec", "-D")
     assert prefix[prefix.index("-p") + 1].startswith("(version 1)")

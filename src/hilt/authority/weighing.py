@@ -108,13 +108,13 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     settings = authority.settings
     runs_command = risk is not None
     full = settings["shell.sandbox"] == "full" and mode != "plan"
-    kind = "none" if full or not runs_command else ctx.processes.sandbox.kind
+    available = None if full or not runs_command else ctx.processes.sandbox
     circumstances = modes.Circumstances(
         rules=authority.rulebook.has_files,
         risk=None if risk is None else risk.level,
         # a preview changes nothing
         forced=prepared.args.get("force") is True or prepared.args.get("preview") is True,
-        sandboxed=not runs_command or kind != "none",
+        sandboxed=not runs_command or (available is not None and available.works),
         full=full,
         action=str(prepared.args.get("action") or ""),
         may_look=bool(
@@ -130,12 +130,17 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
         patch = Vote("ask", "worktree", "it applies the changes in an agent's worktree")
         votes.append(modes.unattended(mode, patch))
     wants_network = runs_command and any(touch.effect == "network" for touch in prepared.touches)
-    if wants_network and settings["shell.network"] != "full":
-        votes.append(
-            Vote("ask", "network", f"it needs full network access, and shell.network is {settings['shell.network']}")
-        )
-    if kind == "landlock" and (
-        not authority.stored_values(ctx.session).get(PARTIAL) or _has_unaccepted_rules(authority, ctx, mode)
+    if wants_network:
+        from hilt.sandbox.network import NETWORKS
+
+        allowed = NETWORKS[settings["shell.network"]]
+        if not allowed.internet:
+            reason = f"it needs full network access, and shell.network is {allowed.name}"
+            votes.append(Vote("ask", "network", reason))
+    if (
+        available is not None
+        and available.is_partial
+        and (not authority.stored_values(ctx.session).get(PARTIAL) or _has_unaccepted_rules(authority, ctx, mode))
     ):
         votes.append(_partial(authority, ctx, mode))
     return votes
@@ -146,7 +151,7 @@ def _vote_on_sandbox(authority: Authority, prepared: Prepared, ctx: Context) -> 
     mode = authority.mode(ctx.session)
     if risk_of(prepared, authority.settings) is None or not _has_unaccepted_rules(authority, ctx, mode):
         return None
-    if ctx.processes.sandbox.kind != "landlock":
+    if not ctx.processes.sandbox.is_partial:
         return None
     return modes.unattended(mode, _partial(authority, ctx, mode))
 

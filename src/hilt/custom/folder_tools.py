@@ -34,12 +34,12 @@ from hilt.places import state_dir
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
-    from hilt.custom.launching import Launch
+    from hilt.custom.launching import ScriptStart
     from hilt.custom.workers import Workers
     from hilt.fence import Fence
     from hilt.policy.decision import Vote
+    from hilt.sandbox.backend import Launch
     from hilt.sandbox.capturing import Finished
-    from hilt.sandbox.spawning import Confined
     from hilt.surroundings import Surroundings
 
 MARKDOWN, JSON = "tool.md", "tool.json"  # the first that exists is read
@@ -328,7 +328,7 @@ class _FolderTool:
         return answers.output(definition, finished, ctx.overflow.limit)
 
     def _ask(
-        self, workers: Workers, definition: Definition, ctx: Context, launch: Launch, request: dict[str, Any]
+        self, workers: Workers, definition: Definition, ctx: Context, launch: ScriptStart, request: dict[str, Any]
     ) -> Output:
         """Run the call in a warm process."""
         from hilt.custom import warm
@@ -366,8 +366,8 @@ class _FolderTool:
         self._checked.add(ctx.fence)
         return security.vote(verdict, self._grants)
 
-    def _run(self, definition: Definition, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
-        def run(sandbox: Confined | None) -> Finished:
+    def _run(self, definition: Definition, ctx: Context, launch: ScriptStart, data: bytes, seconds: float) -> Finished:
+        def run(sandbox: Launch | None) -> Finished:
             return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=sandbox)
 
         return run_confined(definition, self._confine, ctx, launch.cwd, run)

@@ -20,8 +20,8 @@ from hilt.loaders import paths_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
+    from hilt.sandbox.backend import Launch
     from hilt.sandbox.capturing import Finished
-    from hilt.sandbox.spawning import Confined
     from hilt.surroundings import Surroundings
 
 OUTPUT_BYTES = 16 << 20  # of one stream: a cut JSON value cannot be parsed
@@ -46,7 +46,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-class Launch(NamedTuple):
+class ScriptStart(NamedTuple):
     """A program that is ready to be started."""
 
     argv: tuple[str, ...]
@@ -145,7 +145,7 @@ RUNTIMES: dict[str, ScriptRuntime] = {
 }
 
 
-def launch(runtime: str, script: str, surroundings: Surroundings, *, cwd: str, env: Mapping[str, str]) -> Launch:
+def launch(runtime: str, script: str, surroundings: Surroundings, *, cwd: str, env: Mapping[str, str]) -> ScriptStart:
     """Return the command that runs a script, given by its full path, in a folder; raise if its runtime is missing."""
     chosen = RUNTIMES[runtime]
     if not os.path.isfile(script):
@@ -160,10 +160,10 @@ def launch(runtime: str, script: str, surroundings: Surroundings, *, cwd: str, e
             program=chosen.program,
         )
     folder = os.path.dirname(script) if chosen.in_script_folder else cwd
-    return Launch(tuple(chosen.command(program, script, cwd)), folder, {**env, **chosen.variables(script)})
+    return ScriptStart(tuple(chosen.command(program, script, cwd)), folder, {**env, **chosen.variables(script)})
 
 
-def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: Confined | None = None) -> Finished:
+def run(launch: ScriptStart, data: bytes, *, seconds: float, fence: Fence, confined: Launch | None = None) -> Finished:
     """Run a script to its end with data on its standard input; cancelling the call kills all its processes."""
     from hilt.sandbox import capturing, spawning
 
@@ -178,7 +178,7 @@ def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: 
         stdin=data,
         limits=limits,
         cancelled=cancelled,
-        confined=confined or spawning.Confined(),
+        confined=confined or spawning.UNCONFINED,
     )
     fence.check()
     return finished

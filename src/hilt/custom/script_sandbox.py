@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.custom.definition import Definition
     from hilt.processes.declared_sandbox import DeclaredSandbox
+    from hilt.sandbox.backend import Launch
     from hilt.sandbox.capturing import Finished
-    from hilt.sandbox.spawning import Confined
 
 
 class ConfineDeclared(Protocol):
@@ -26,12 +26,12 @@ class ConfineDeclared(Protocol):
 
     def __call__(
         self, ctx: Context, sandbox: DeclaredSandbox, cwd: str, folder: str | None
-    ) -> AbstractContextManager[Confined]: ...
+    ) -> AbstractContextManager[Launch]: ...
 
 
 def confined(
     definition: Definition, confine: ConfineDeclared | None, ctx: Context, cwd: str
-) -> AbstractContextManager[Confined | None]:
+) -> AbstractContextManager[Launch | None]:
     """Return the sandbox of a tool, None without a `sandbox` key; raise if there is nothing to confine it with."""
     if definition.sandbox is None:
         return nullcontext()
@@ -45,7 +45,7 @@ def run_confined(
     confine: ConfineDeclared | None,
     ctx: Context,
     cwd: str,
-    run: Callable[[Confined | None], Finished],
+    run: Callable[[Launch | None], Finished],
 ) -> Finished:
     """Run a script in the sandbox of its tool; if it does not start on an overlay, run it without undo."""
     try:

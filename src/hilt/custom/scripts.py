@@ -29,8 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.processes.children import WorkingFolder
+    from hilt.sandbox.backend import Launch
     from hilt.sandbox.capturing import Captured, Finished
-    from hilt.sandbox.spawning import Confined
     from hilt.surroundings import Surroundings
 
 SHOWN_CHARACTERS = 32_000
@@ -180,7 +180,7 @@ class _BoundScript:
         cancelled = threading.Event()
         ctx.fence.watch(cancelled.set)
 
-        def run(sandbox: Confined | None) -> Finished:
+        def run(sandbox: Launch | None) -> Finished:
             return capturing.run(
                 argv,
                 cwd=folder.handle,
@@ -188,7 +188,7 @@ class _BoundScript:
                 limits=spawning.Limits(timeout=self._definition.timeout),
                 cancelled=cancelled,
                 spill=ctx.overflow.open,
-                confined=sandbox or spawning.Confined(),
+                confined=sandbox or spawning.UNCONFINED,
             )
 
         finished = run_confined(self._definition, self._confine, ctx, folder.path, run)

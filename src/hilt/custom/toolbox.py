@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool
     from hilt.processes.declared_sandbox import DeclaredSandbox
-    from hilt.sandbox.spawning import Confined
+    from hilt.sandbox.backend import Launch
     from hilt.surroundings import Surroundings
 
 
@@ -36,7 +36,7 @@ class Toolbox:
         grants: Any,
         confine: Any,
         sandbox: str,
-        confine_module: Callable[[DeclaredSandbox, str], AbstractContextManager[Confined]],
+        confine_module: Callable[[DeclaredSandbox, str], AbstractContextManager[Launch]],
     ) -> None:
         """Set up the toolbox. `grants` are the user's, for security scripts; `confine` sets up declared sandboxes.
 

@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.custom.definition import Definition
-    from hilt.custom.launching import Launch
+    from hilt.custom.launching import ScriptStart
 
 WATCHED_FILES = 500  # of a tool's folder
 _NOT_WATCHED = ("node_modules", ".git", "__pycache__", ".venv")
@@ -39,7 +39,12 @@ class WarmReply(NamedTuple):
 
 
 def ask(
-    workers: Workers, definition: Definition, launch: Launch, request: dict[str, Any], ctx: Context, confine: Confine
+    workers: Workers,
+    definition: Definition,
+    launch: ScriptStart,
+    request: dict[str, Any],
+    ctx: Context,
+    confine: Confine,
 ) -> WarmReply:
     """Return the answer of the script; `confine` provides the sandbox of its process."""
     noise = threading.Event()
@@ -77,7 +82,7 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _key(definition: Definition, launch: Launch, place: list[str]) -> str:
+def _key(definition: Definition, launch: ScriptStart, place: list[str]) -> str:
     """Return a key that changes when the running process is out of date."""
     stamps = _stamps(definition.folder)
     env = sorted(launch.env.items())

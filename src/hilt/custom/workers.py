@@ -26,7 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.processes.piped import PipedProgram
-    from hilt.sandbox.spawning import Child, Confined
+    from hilt.sandbox.backend import Launch
+    from hilt.sandbox.spawning import Child
 
 PER_TOOL = 4  # busy workers of one tool; further concurrent calls wait
 MAX_IDLE = 16  # idle workers kept at most
@@ -38,7 +39,7 @@ START_SECONDS = 20.0
 _CHUNK_BYTES = 1 << 16
 
 
-Confine = Callable[[], AbstractContextManager["Confined | None"]]
+Confine = Callable[[], AbstractContextManager["Launch | None"]]
 Decode = Callable[[bytes], dict[str, Any] | None]
 
 
@@ -66,7 +67,7 @@ class Workers:
         per_tool: int = PER_TOOL,
         max_idle: int = MAX_IDLE,
         idle: float = IDLE_SECONDS,
-        confine: Callable[[str], AbstractContextManager[Confined]] | None = None,
+        confine: Callable[[str], AbstractContextManager[Launch]] | None = None,
     ) -> None:
         """`confine` provides the sandbox of modules for a working folder; without it they have the user's rights."""
         self._per_tool = per_tool

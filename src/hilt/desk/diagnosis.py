@@ -155,15 +155,15 @@ def _search_path(runtime: Runtime) -> Iterator[Finding]:
 
 def sandbox(surroundings: Surroundings | None) -> list[Finding]:
     """Return which sandbox is available, and whether commands can be undone."""
-    from hilt.sandbox.profile import Sandbox
+    from hilt.sandbox.sandbox import Sandbox
 
     box = Sandbox(places.state_dir(os.environ))
     if surroundings is not None:
         box.find_program = surroundings.find
     available = box.availability()
-    level = {"none": "wrong", "landlock": "missing"}.get(available.kind, "ok")
+    level = "wrong" if not available.works else "missing" if available.is_partial else "ok"
     undo = Finding("ok", "undo", "dangerous commands can be undone and previewed")
-    if "overlay" not in available.features:
+    if not available.has("layers"):
         fact = "commands cannot be undone or previewed: the sandbox cannot mount overlays"
         undo = Finding("missing", "undo", fact, available.remedy)
     facts = available.facts if ". " in available.facts else available.facts.rstrip(".")

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from hilt.files.door import Door
     from hilt.processes.jobs import Job, Jobs
     from hilt.processes.undoable import Overlays, UndoableRun
+    from hilt.sandbox.backend import Availability, Launch, Report
     from hilt.sandbox.capturing import Finished
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.profile import Availability
-    from hilt.sandbox.spawning import Child, Confined, Excess, Limits, RoomWatch
-    from hilt.sandbox.watches import RunningWatch
+    from hilt.sandbox.spawning import Child, Excess, Limits, RoomWatch
 
 PIPE_BYTES = 1 << 20
 _ATTEMPTS = 5  # to start a program while others rename folders
@@ -38,7 +37,7 @@ class Confine(Protocol):
 
     def __call__(
         self, cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
-    ) -> AbstractContextManager[Confined]: ...
+    ) -> AbstractContextManager[Launch]: ...
 
 
 class SessionProcesses(NamedTuple):
@@ -49,7 +48,7 @@ class SessionProcesses(NamedTuple):
     confine: Confine
     available: Callable[[], Availability]
     watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # polls the size of their private folders
-    disarming: Callable[[], AbstractContextManager[RunningWatch]]
+    disarming: Callable[[], AbstractContextManager[Report]]
     processes: int
     memory: int
     file_size: int
@@ -76,7 +75,7 @@ class Processes:
 
     @property
     def sandbox(self) -> Availability:
-        """Which sandbox works here."""
+        """Which backend of the sandbox works here."""
         return self._shared.available()
 
     @property
@@ -84,7 +83,7 @@ class Processes:
         """The overlays on which commands can run."""
         return self._shared.overlays()
 
-    def disarming(self) -> AbstractContextManager[RunningWatch]:
+    def disarming(self) -> AbstractContextManager[Report]:
         """Disarm what the block puts into the workspace for git, agents and editors."""
         return self._shared.disarming()
 
@@ -141,9 +140,9 @@ class Processes:
                     on_output=on_output,
                     watch=watch,
                 )
-                if undoable is not None and confined.layer is not None and finished.reason != "cancelled":
-                    notes = undoable.settle(confined.layer)
-            return finished._replace(notes=(*notes, *confined.notes()))
+                if undoable is not None and confined.report.layer is not None and finished.reason != "cancelled":
+                    notes = undoable.settle(confined.report.layer)
+            return finished._replace(notes=(*notes, *confined.report.notes()))
 
         try:
             finished = _retry(attempt)
@@ -239,7 +238,7 @@ class Processes:
                 timeout=seconds,
                 cwd=cwd.path,
                 watch=watch,
-                confined=confined,
+                report=confined.report,
             )
 
     def _limits(self, seconds: float | None) -> Limits:
@@ -275,6 +274,7 @@ class Processes:
         `memory` limits the address space, in bytes. `reads` is what it may read; it has no other access to files.
         """
         from hilt.sandbox import spawning
+        from hilt.sandbox.backend import Launch, StartSteps
 
         with ExitStack() as ours:
             with ExitStack() as theirs:
@@ -298,7 +298,7 @@ class Processes:
                     stdout=pipes[0][1],
                     stderr=pipes[1][1],
                     limits=limits,
-                    confined=spawning.Confined(fds=fds, ruleset=ruleset, trusted=True),
+                    confined=Launch(descriptors=fds, steps=StartSteps(ruleset=ruleset), trusted=True),
                 )
                 ours.enter_context(child)
             self._fence.watch(child.kill)

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from hilt.processes.jobs import Jobs
     from hilt.processes.piped import PipedProgram
     from hilt.processes.undoable import Overlays
+    from hilt.sandbox.backend import Launch
+    from hilt.sandbox.network import Network
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.profile import Profile, Sandbox
-    from hilt.sandbox.spawning import Confined, RoomWatch
+    from hilt.sandbox.profile import Profile
+    from hilt.sandbox.sandbox import Sandbox
+    from hilt.sandbox.spawning import RoomWatch
     from hilt.surroundings import Surroundings
 
 
@@ -127,14 +130,16 @@ class Confinement:
         settings, door = self._settings, workspace.door
 
         def profile_of(network: str | None) -> Profile:
-            profile = self._profile(door, session, overflow.open(), network or settings["shell.network"])
+            from hilt.sandbox.network import NETWORKS, NONE
+
+            profile = self._profile(door, session, overflow.open(), NETWORKS[network or settings["shell.network"]])
             if self._mode(session) == "plan":
-                profile = profile._replace(name="read-only", network="none")
+                profile = profile._replace(name="read-only", network=NONE)
             return profile
 
         def confine(
             cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
-        ) -> AbstractContextManager[Confined]:
+        ) -> AbstractContextManager[Launch]:
             return self.sandbox().confine(profile_of(network), cwd, tty=tty, layer=layer)
 
         def overlays() -> Overlays:
@@ -170,25 +175,25 @@ class Confinement:
 
     def custom(
         self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, folder: str | None
-    ) -> AbstractContextManager[Confined]:
+    ) -> AbstractContextManager[Launch]:
         """Confine a custom tool as its `sandbox` key declares; a mode can only make that stricter."""
         return self._custom(ctx, sandbox, cwd, () if folder is None else (os.path.realpath(folder),))
 
-    def module(self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Confined]:
+    def module(self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Launch]:
         """Confine the process of a Python tool, which needs to read hilt itself and its working folder."""
         needed = os.path.dirname(os.path.abspath(hilt.__file__)), os.path.realpath(cwd)
         return self._custom(ctx, sandbox, cwd, tuple(path for path in needed if path != self._place.root))
 
     def _custom(
         self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, readable_paths: tuple[str, ...]
-    ) -> AbstractContextManager[Confined]:
+    ) -> AbstractContextManager[Launch]:
         from hilt.processes.declared_sandbox import readable, writable
+        from hilt.sandbox.network import FULL, NONE
 
         root = self._place.root
         is_planning = self._mode(ctx.session) == "plan"
-        profile = self._profile(
-            ctx.door, ctx.session, ctx.overflow.open(), "full" if sandbox.network and not is_planning else "none"
-        )
+        network = FULL if sandbox.network and not is_planning else NONE
+        profile = self._profile(ctx.door, ctx.session, ctx.overflow.open(), network)
         if sandbox.read:
             readable_paths += readable(sandbox.read, root, profile.home)
             profile = profile._replace(read="all" if profile.home in readable_paths else "workspace")
@@ -200,7 +205,7 @@ class Confinement:
         return self._undoable(ctx, profile, cwd) if sandbox.undo else self.sandbox().confine(profile, cwd)
 
     @contextmanager
-    def _undoable(self, ctx: CallScope, profile: Profile, cwd: str) -> Iterator[Confined]:
+    def _undoable(self, ctx: CallScope, profile: Profile, cwd: str) -> Iterator[Launch]:
         """Confine a custom tool on an overlay of the workspace, and apply its changes unless the block raises."""
         from hilt.processes.undoable import Overlays, UndoableRun
 
@@ -209,8 +214,8 @@ class Confinement:
         run = UndoableRun(overlays, "custom tool")
         with run.layer() as layer, self.sandbox().confine(profile, cwd, layer=layer) as confined:
             yield confined
-            if confined.layer is not None:
-                run.settle(confined.layer)
+            if confined.report.layer is not None:
+                run.settle(confined.report.layer)
         if run.skipped:
             ctx.meta["undo"] = {"skipped": run.skipped}
         elif run.change is not None:
@@ -236,17 +241,16 @@ class Confinement:
         from hilt.lsp.known_servers import Site, install_folders
         from hilt.processes.children import machine_memory
         from hilt.processes.piped import start_piped
+        from hilt.sandbox.network import NONE
 
         settings = self._settings
-        profile = self._profile(door, f"language server {kind.name}", None, "none")
+        profile = self._profile(door, f"language server {kind.name}", None, NONE)
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
         needed += install_folders(program, profile.home)
         visible = *profile.always_readable, *map(os.path.realpath, needed)
         profile = profile._replace(name="read-only", always_readable=tuple(dict.fromkeys(visible)))
         sandbox = self.sandbox()
-        # where mounts are possible, the private folder is mounted as /tmp
-        is_mounted = sandbox.availability().kind == "bubblewrap"
-        cache = "/tmp" if is_mounted else f"{profile.private}/tmp"  # noqa: S108
+        cache = "/tmp" if sandbox.availability().has("mounts") else f"{profile.private}/tmp"  # noqa: S108
         site = Site(profile.write or profile.roots, os.path.realpath(program), cache)
         environment = {
             **{name: self._environ[name] for name in ("HOME", "LANG", "LC_ALL") if name in self._environ},
@@ -269,7 +273,7 @@ class Confinement:
         """Return what confines programs."""
         with self._lock:
             if self._sandbox is None:
-                from hilt.sandbox.profile import Sandbox
+                from hilt.sandbox.sandbox import Sandbox
 
                 self._sandbox = Sandbox(self._place.state)
                 self._sandbox.find_program = self._surroundings.find
@@ -288,7 +292,7 @@ class Confinement:
 
         return rooms.private_folder(self._place.state, self._place.id, config.digest(session))
 
-    def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
+    def _profile(self, door: Door, session: str, folder: str | None, network: Network) -> Profile:
         from hilt.sandbox import layers, overlay
         from hilt.sandbox.profile import Profile
         from hilt.sandbox.repositories import named_paths
@@ -309,7 +313,7 @@ class Confinement:
             read=settings["shell.read"],
             # where commands can write, they could put a link to another socket
             sockets=tuple(os.path.realpath(path) for path in sockets if not self._surroundings.place(path)),
-            network=network,  # type: ignore[arg-type]  # validated by settings and schema
+            network=network,
             session=session,
             private=self._private_folder(session),
             folder=folder,
@@ -321,7 +325,7 @@ class Confinement:
         )
         watches = self._watches(door)
         profile = profile if watches is None else _with_denied_paths(profile, *watches)
-        if profile.writable and "overlay" in self.sandbox().availability().features:
+        if profile.writable and self.sandbox().availability().has("layers"):
             # before any program runs that could see it being made
             with layers.open_places(overlay.outermost(profile), place.state, place.id):
                 pass

@@ -23,7 +23,8 @@ from hilt.output import printed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
-    from hilt.sandbox.spawning import Child, Confined, Excess, RoomWatch
+    from hilt.sandbox.backend import Report
+    from hilt.sandbox.spawning import Child, Excess, RoomWatch
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
@@ -122,13 +123,13 @@ class Jobs:
         timeout: float | None = None,
         cwd: str = "",
         watch: RoomWatch | None = None,
-        confined: Confined | None = None,
+        report: Report | None = None,
     ) -> Job:
         """Start a job and return when it runs.
 
         `begin` starts the process on three descriptors, which are identical for a terminal. `resources` are closed when
         the job and its descendants have ended, or if it could not be started. `watch` polls its resource usage.
-        `confined` checks what the job leaves for git to run, and collects notes on it.
+        `report` checks what the job leaves for git to run, and collects notes on it.
         """
         with ExitStack() as unless_started:
             ours = ExitStack()
@@ -136,7 +137,7 @@ class Jobs:
                 unless_started.callback(resources.close)
                 ours.callback(resources.close)
             work = self._make_room(session, command, cwd, ours, tty=tty)
-            work.confined = confined
+            work.report = report
             unless_started.callback(self._forget, work)
             unless_started.callback(ours.close)
             work.watch = watch
@@ -395,7 +396,7 @@ class _Work:
         self.exit_code: int | None = None
         self.ending: _Ending | None = None
         self.child: Child | None = None
-        self.confined: Confined | None = None
+        self.report: Report | None = None
         self.watched = False
         self.watch: RoomWatch | None = None
         self.deadline = inf
@@ -417,7 +418,7 @@ class _Work:
         running = self.status == "running"
         reason = "" if running or self.ending is None else self.ending.reason
         exit_code = None if running else self.exit_code
-        notes = self.confined.notes() if self.confined is not None else ()
+        notes = self.report.notes() if self.report is not None else ()
         return JobState(self.job, self.status, exit_code, seconds, self.written, reason, notes)
 
     # --- starting
@@ -496,11 +497,11 @@ class _Work:
             exceeded = self.watch.check()
             if exceeded is not None:
                 self._give_up(_describe(exceeded))
-        if self.confined is not None:
+        if self.report is not None:
             if now >= self._next_check:
-                self.confined.check()
+                self.report.check()
                 self._next_check = monotonic() + running * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - now))
-            if self.ending is None and (repeated := self.confined.repeated()):
+            if self.ending is None and (repeated := self.report.repeated()):
                 self._give_up(repeated, "stopped")
         if now >= self.deadline:
             self.end("timeout", "it timed out")

@@ -9,7 +9,8 @@ from time import monotonic
 
 from hilt.errors import ToolError
 from hilt.sandbox import rooms, spawning
-from hilt.sandbox.spawning import Child, Confined, Excess, RoomWatch
+from hilt.sandbox.backend import Launch
+from hilt.sandbox.spawning import Child, Excess, RoomWatch
 
 _DEATH_SECONDS = 3.0
 
@@ -24,14 +25,14 @@ class PipedProgram:
         stdout: int,
         stderr: int,
         resources: ExitStack,
-        confined: Confined,
+        confined: Launch,
         watch: RoomWatch | None,
     ) -> None:
         self.child = child
         self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
-        self.check = confined.check  # checks for hooks and settings that git would run
+        self.check = confined.report.check  # checks for hooks and settings that git would run
         self._resources = resources
         self._watch = watch
 
@@ -82,7 +83,7 @@ def start_piped(
     env: Mapping[str, str],
     grace: float = 0.0,
     memory: int | None = None,
-    confine: Callable[[], AbstractContextManager[Confined | None]] | None = None,
+    confine: Callable[[], AbstractContextManager[Launch | None]] | None = None,
     watch: Callable[[], AbstractContextManager[RoomWatch | None]] | None = None,
 ) -> PipedProgram:
     """Start a program with pipes; its sandbox exists until it is closed."""
@@ -90,7 +91,7 @@ def start_piped(
         resources = ExitStack()
         unless_started.callback(resources.close)
         room_watch = None if watch is None else resources.enter_context(watch())
-        confined = (None if confine is None else resources.enter_context(confine())) or Confined()
+        confined = (None if confine is None else resources.enter_context(confine())) or Launch()
         with ExitStack() as theirs:
             source, stdin = _pipe(theirs, resources)
             stdout, sink = _pipe(resources, theirs)

@@ -12,15 +12,16 @@ from hilt.errors import ToolError
 from hilt.files import command_changes
 from hilt.files.command_changes import CommandChange
 from hilt.files.workspace import Workspace
-from hilt.sandbox import bubblewrap, disarming, layers, overlay
+from hilt.sandbox import disarming, layers, overlay
 from hilt.sandbox.handles import remove_tree
 from hilt.sandbox.layers import LayerPlaces
 from hilt.sandbox.overlay import UpperLayer
-from hilt.sandbox.profile import PathJudge
+from hilt.sandbox.profile import PathJudge, plain_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.profile import Availability, Profile
+    from hilt.sandbox.backend import Availability
+    from hilt.sandbox.profile import Profile
     from hilt.state.history import Recording
 
 
@@ -135,7 +136,7 @@ class UndoableRun:
         else:
             workspace.fence.commit()
         profile = self._overlays.profile()
-        absent = bubblewrap.plain_names(profile)
+        absent = plain_names(profile)
         notes = tuple(
             note
             for root in layer.roots

@@ -1,146 +1,125 @@
-"""A profile as bubblewrap arguments: a view of the file system built from mounts, and separate namespaces.
+"""The backend for Linux: bubblewrap, with a view of the file system built from mounts, and separate namespaces.
 
-The view is a list of steps. Each step shows, hides or guards one path. Steps run from the outermost path to the
-innermost, so that a step for an inner path overrides those for the folders around it.
-
-    /                    as it is, read-only
-    /tmp /var/tmp        private to the session         ~/.cache    private to the session
-    /run                 empty: sockets of other programs are there
-    workspace folders    as they are, writable under "workspace-write"
-    guarded paths        as they are, read-only; in a writable folder the folders above them are fixed by
-                         mounts, because a program that can rename a folder can put another in its place
-    missing paths        empty folders, where something could be created; files where a folder would break git
-    hidden paths         empty in the home directory (programs then find no credentials), unreadable in the workspace
-                         (an empty .env would be taken for the real one)
-
-A missing name that must stay missing needs a mount point: see mountpoints.py.
+view.py plans the mounts, and mounting.py performs them by handle. A missing name that must stay missing needs a mount
+point: see mountpoints.py.
 
 A running program may rename folders while the view of the next one is built. It cannot move what was hidden or guarded
 when it started, because the folders above are fixed in its own view too. Other renames are harmless: mounting.py
 performs the steps by handle, and compares each path with what was there when the plan was made. Where mounts by handle
 are not supported, bubblewrap mounts by name, and no other program that could rename anything runs at the same time.
-
-Not covered: a program can read a sensitive file that is created while it runs.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from enum import IntEnum
-from typing import NamedTuple
+from collections.abc import Container, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from hilt.errors import ToolError
 from hilt.places import RealPaths
-from hilt.sandbox import mounting, mountpoints, repositories, seccomp, sensitive
+from hilt.sandbox import mountpoints, seccomp, view
+from hilt.sandbox.backend import (
+    Availability,
+    Backend,
+    Feature,
+    FindProgram,
+    Launch,
+    Report,
+    SandboxResources,
+    StartSteps,
+)
 from hilt.sandbox.disarming import Guard
-from hilt.sandbox.handles import SWAPPED, open_folder, renamed
-from hilt.sandbox.network import Loopbacks
-from hilt.sandbox.profile import Availability, PathJudge, Profile, innermost, is_below, own_programs
-from hilt.sandbox.spawning import Confined
+from hilt.sandbox.handles import SWAPPED, renamed
+from hilt.sandbox.profile import is_below, plain_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.mounting import Mount
-    from hilt.sandbox.mountpoints import MountPoints
+    from hilt.sandbox.mounting import Mount, Overlay
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.sensitive import Findings, Search
-    from hilt.sandbox.watches import Watches
+    from hilt.sandbox.profile import Profile
+    from hilt.sandbox.view import Identity, Plan, Step
 
-Identity = tuple[int, int]  # device and inode
-Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
-
-# the descriptor numbers of Confined.fds in the started program
+# the descriptor numbers of Launch.descriptors in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
-_NAME_BYTES = 255
-# folders below /run without sockets, which programs need
-_SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
+_ALWAYS: tuple[Feature, ...] = ("mounts", "inner_paths", "loopback")
+_PROBE_SECONDS = 20.0
+_SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+_SWITCHES = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/user/max_mnt_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/self/attr/current",
+    "/proc/self/uid_map",
+)
 
 
-class Layer(IntEnum):
-    """The order of steps for the same path; the later step wins."""
+class Bubblewrap(Backend):
+    """Programs run in mount, process and network namespaces.
 
-    BASE = 0
-    SYSTEM = 1
-    OWN = 2
-    SHOWN = 3
-    ROOT = 4
-    HELD = 5
-    GUARDED = 6
-    HIDDEN = 7
-    CLOSING = 8
-
-
-class Step(NamedTuple):
-    """One step of the view: its purpose, its path, and what a program finds there.
-
-    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`; `built_in` is the
-    equivalent of `options` for mounting.py. `covered` and `origin` identify the covered path and the source when the
-    plan was made; None where no program can swap anything.
+    Its own features: "disable-userns" and "size", options of bubblewrap, and "handles": mounts are made by handle.
     """
 
-    layer: Layer
-    purpose: str
-    path: str
-    source: str = ""
-    writable: bool = False
-    mode: int = 0
-    options: tuple[str, ...] = ()
-    built_in: str = ""
-    covered: Identity | None = None
-    origin: Identity | None = None
+    name = "bubblewrap"
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The step as bubblewrap arguments, which mount by name."""
-        if self.options:
-            return self.options
-        if self.source:
-            return "--bind" if self.writable else "--ro-bind", self.source, self.path
-        return "--perms", f"{self.mode:04o}", "--tmpfs", self.path
+    def fingerprint(self, find: FindProgram) -> list[object]:
+        """Return the file of bubblewrap, and the switches of the kernel."""
+        program = find_program(find)
+        try:
+            status = os.stat(program) if program else None
+        except OSError:
+            status = None
+        file = [status.st_dev, status.st_ino, status.st_mtime_ns] if status else []
+        return [program, file, [_read(path).strip() for path in _SWITCHES]]
 
-    @property
-    def mount(self) -> Mount:
-        """The step as mounting.py performs it, by handle."""
-        source = self.built_in or (os.fsencode(self.source) if self.source else self.mode)
-        return os.fsencode(self.path), self.covered, source, self.origin, self.writable
+    def probe(self, state: str, find: FindProgram) -> Availability:
+        """Test everything that a profile needs."""
+        program = find_program(find)
+        if program is None:
+            return Availability("", "bubblewrap is not installed.", remedy=_remedy(program))
+        available, problem = _probe(program, state)
+        return available or Availability("", problem, remedy=_remedy(program))
+
+    @contextmanager
+    def confine(
+        self,
+        profile: Profile,
+        available: Availability,
+        resources: SandboxResources,
+        *,
+        cwd: str,
+        tty: bool,
+        layer: UpperLayer | None,
+    ) -> Iterator[Launch]:
+        """Yield how to start a program under bubblewrap."""
+        with _alone(profile, available, resources), _confine(profile, available, resources, cwd, tty, layer) as launch:
+            yield launch
 
 
-class Plan(NamedTuple):
-    """All steps in order, and the paths that need a mount point: missing paths, and empty folders that may be one."""
-
-    steps: tuple[Step, ...]
-    missing: tuple[str, ...]
+BACKEND = Bubblewrap
 
 
 @contextmanager
-def confine(
+def _confine(
     profile: Profile,
-    cwd: str,
     available: Availability,
-    search: Search,
-    points: MountPoints,
-    loopbacks: Loopbacks,
-    watches: Watches,
-    *,
-    tty: bool = False,
-    layer: UpperLayer | None = None,
-) -> Iterator[Confined]:
-    """Yield how to start a program under bubblewrap; its resources are held until the end of the block."""
+    resources: SandboxResources,
+    cwd: str,
+    tty: bool,
+    layer: UpperLayer | None,
+) -> Iterator[Launch]:
     # before the workspace is searched: leftovers of a crash are not the user's files
-    points.recover()
+    resources.points.recover()
     try:
-        findings = search_workspace(profile, search)
-        plan = make_plan(profile, findings, available.features, search.find_home_secrets)
+        findings = view.search_workspace(profile, resources.search)
+        plan = view.make_plan(profile, findings, available.features, resources.search.find_home_secrets)
     except OSError as error:
         if error.errno not in SWAPPED:
             raise
         raise renamed() from error
-    unix = profile.network != "none" and "sockets" in available.features
+    unix = profile.network.unix and available.has("unix_scope")
     user_namespaces = "disable-userns" in available.features
     program_filter = seccomp.for_profile(
         profile, internet=True, unix=unix, processes=True, user_namespaces=user_namespaces
@@ -153,7 +132,7 @@ def confine(
         variables["GIT_CONFIG_GLOBAL"] = os.path.join(home, ".config/git/config")
     folder = resolve(cwd)
     with ExitStack() as stack:
-        mount_points = stack.enter_context(points.hold(plan.missing))
+        mount_points = stack.enter_context(resources.points.hold(plan.missing))
         if "handles" in available.features:
             stage = os.path.join(resolve(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
@@ -186,32 +165,47 @@ def confine(
             empty=[path for path in plan.missing if not mountpoints.is_file(path)],
             absent=plain_names(profile),
         )
-        watch = stack.enter_context(watches.hold(profile, guard, findings))
-        status = memory_file("status", b"")
-        fds = [memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in arguments)), status]
+        watch = stack.enter_context(resources.watches.hold(profile, guard, findings))
+        arguments_file = memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
+        descriptors = [arguments_file, memory_file("status", b"")]
         if program_filter is not None:
-            fds.append(memory_file("filter", program_filter))
-        for fd in fds:
+            descriptors.append(memory_file("filter", program_filter))
+        entered = resources.networks.enter(profile.session, profile.network, available.program)
+        for fd in (*descriptors, *entered):
             stack.callback(os.close, fd)
-        loopback_namespaces: tuple[int, ...] = ()
-        if profile.network == "loopback":
-            loopback_namespaces = loopbacks.enter(profile.session, available)
-            for fd in loopback_namespaces:
-                stack.callback(os.close, fd)
-        yield Confined(
-            prefix=(available.program, "--args", str(_ARGUMENTS_FD), "--"),
-            set_variable="--setenv",
-            fds=tuple(fds),
-            namespaces=loopback_namespaces,
-            asks=(*seccomp.asking(), profile.sockets) if unix else None,
-            record=stack.enter_context(loopbacks.record(profile.session)) if unix else -1,
-            mounts=mounts,
-            layer=layer,
-            has_run=lambda: b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
-            notes=watch.notes,
-            check=watch.check,
-            repeated=watch.repeated,
+        sockets = None
+        if unix:
+            record = stack.enter_context(resources.networks.record(profile.session))
+            sockets = seccomp.socket_calls(profile.sockets, record)
+        yield Launch(
+            (available.program, "--args", str(_ARGUMENTS_FD), "--"),
+            "--setenv",
+            tuple(descriptors),
+            StartSteps(entered, mounts, sockets=sockets),
+            _Report(watch, layer, descriptors[1]),
+            shielding=True,
         )
+
+
+class _Report(Report):
+    """The report of a watch, and whether bubblewrap has written an exit code: not if it could not start the program."""
+
+    def __init__(self, watch: Report, layer: UpperLayer | None, status: int) -> None:
+        self.layer = layer
+        self._watch = watch
+        self._status = status
+
+    def has_run(self) -> bool:
+        return b"exit-code" in os.pread(self._status, _STATUS_BYTES, 0)
+
+    def notes(self) -> tuple[str, ...]:
+        return self._watch.notes()
+
+    def check(self) -> None:
+        self._watch.check()
+
+    def repeated(self) -> str:
+        return self._watch.repeated()
 
 
 def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:
@@ -228,24 +222,11 @@ def _bubblewrap_mounts(plan: Plan, mounted: Container[Step], profile: Profile, s
     roots = [root for root in profile.roots if has_devices and is_below(root, "/dev")]
     inner = [argument for root in roots for argument in ("--bind", stage + root, root)]
     for step in plan.steps:
-        if step.layer is Layer.CLOSING:
+        if step.layer is view.Layer.CLOSING:
             yield from inner
             inner = []
         if step in mounted:
             yield from step.options
-
-
-def search_workspace(profile: Profile, search: Search) -> Findings:
-    """Find the sensitive files and the repositories of all workspace folders."""
-    skipped = tuple(profile.closed)
-    searches = []
-    for root in profile.roots:
-        if not os.path.isdir(root):
-            raise ToolError("file_not_found", f"The workspace folder {root} does not exist.", path=root)
-        # these are covered by other mounts
-        outside = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp") if root == "/" else ()  # noqa: S108
-        searches.append(search.find(root, PathJudge(profile, root), skipped + outside))
-    return sensitive.join(searches)
 
 
 def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[str]:
@@ -253,470 +234,11 @@ def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[
     arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if "disable-userns" in available.features:
         arguments.append("--disable-userns")
-    if profile.network == "none":
+    if not profile.network.internet and profile.network.open is None:
         arguments.append("--unshare-net")
     if not tty:
         arguments.append("--new-session")
     return [*arguments, "--die-with-parent", "--cap-drop", "ALL"]
-
-
-def make_plan(
-    profile: Profile, findings: Findings, features: tuple[str, ...], secrets: Secrets = sensitive.home_secrets
-) -> Plan:
-    """Plan the view of the file system that a program gets; `secrets` finds what to hide in a home directory."""
-    view = _View(profile, secrets)
-    view.show_system(features)
-    view.show_workspace()
-    view.guard_workspace(findings)
-    view.hide_home()
-    view.hide_sensitive(findings)
-    return view.finish()
-
-
-class _View:
-    """Collects the steps of a plan."""
-
-    def __init__(self, profile: Profile, secrets: Secrets) -> None:
-        self._profile = profile
-        self._secrets = secrets
-        self._real_path = RealPaths()
-        self._homes = sensitive.homes(profile.home)
-        self._home = self._homes[0]
-        self._private = self._real_path(profile.private)
-        self._steps: dict[tuple[str, Layer], Step] = {}
-        # paths at which private folders are mounted, and their sources
-        self._private_mounts: dict[str, str] = {}
-        # paths at which the real file system is visible, and the writable ones among them
-        self._real: set[str] = {"/"}
-        self._writable: set[str] = set()
-        self._empty: set[str] = set()
-        self._missing: dict[str, None] = {}
-        self._can_make_in = functools.cache(_can_make_in)
-
-    def show_system(self, features: tuple[str, ...]) -> None:
-        """Show the system read-only, with its own /dev and /proc and without sockets."""
-        if "handles" not in features:
-            self._steps["/", Layer.BASE] = Step(Layer.BASE, "system", "/", "/")
-        self._add_built_in(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
-        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev", built_in=mounting.DEVICES)
-        size = ("--size", str(mounting.SHARED_BYTES)) if "size" in features else ()
-        shared = *size, "--tmpfs", "/dev/shm"  # noqa: S108
-        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *shared, built_in=mounting.SHARED_MEMORY)  # noqa: S108
-        self._make_read_only("devices read-only", "/dev", built_in=mounting.READ_ONLY)
-        if os.geteuid() == 0:
-            # root owns settings there that can be changed without a capability
-            self._make_read_only("processes read-only", "/proc")
-        self._mount_private("private tmp", "/tmp", "tmp")  # noqa: S108
-        self._mount_private("private tmp", "/var/tmp", "var-tmp")  # noqa: S108
-        for folder in ("/run", "/var/run"):
-            if os.path.isdir(folder) and not os.path.islink(folder):
-                self._show_empty(folder, "sockets of others")
-        for path in filter(os.path.lexists, _SHOWN_IN_RUN):
-            self._show(path, "programs")
-        if self._profile.network == "full":
-            resolver = self._real_path("/etc/resolv.conf")
-            if is_below(resolver, "/run") and os.path.exists(resolver):
-                self._show(resolver, "name resolution")
-
-    def show_workspace(self) -> None:
-        """Show the workspace folders, the session's folder and cache, and the visible part of the home directory."""
-        profile = self._profile
-        if profile.read == "workspace" and self._home != "/" and os.path.isdir(self._home):
-            self._show_empty(self._home, "home")
-            for path in sensitive.toolchains(self._home, os.environ.get("PATH", "")):
-                self._show(path, "programs in the home")
-        elif not self._is_shown(self._home) and os.path.isdir(self._home):
-            self._show(self._home, "home")
-        for path in own_programs(profile):
-            if not self._is_shown(path):
-                self._show(path, "programs")
-        for root in profile.roots:
-            if root in profile.writable:
-                self._writable.add(root)
-                self._show(root, "workspace", Layer.ROOT, writable=True)
-            else:
-                self._show(root, "workspace", Layer.ROOT)
-        for path in profile.writable if profile.write else ():
-            self._writable.add(path)
-            self._show(path, "workspace", Layer.ROOT, writable=True)
-        cache = self._real_path(os.path.join(self._home, ".cache"))
-        if os.path.isdir(cache) and profile.read == "all":
-            self._keep_while_empty(cache)
-            self._mount_private("private cache", cache, "cache")
-        elif self._home in self._empty:
-            self._mount_private("private cache", os.path.join(self._home, ".cache"), "cache")
-        elif self._is_shown(cache) and not os.path.lexists(cache) and os.access(os.path.dirname(cache), os.W_OK):
-            self._missing[cache] = None
-            self._mount_private("private cache", cache, "cache")
-        for path in profile.closed:
-            self._hide_closed(self._real_path(path))
-        for path in filter(os.path.exists, profile.always_readable):
-            if path not in self._writable:
-                self._show(path, "shown", hold=False)
-        for path in profile.sockets if profile.network != "none" else ():
-            if _is_socket(path):
-                self._show(path, "named sockets", hold=False)
-        if profile.folder and os.path.isdir(profile.folder):
-            folder = self._real_path(profile.folder)
-            self._show(folder, "session folder", hold=False)
-            alias = f"/tmp/jean2/{profile.session}"  # noqa: S108
-            # not where a workspace shows the real /tmp
-            if _is_name(profile.session) and self._covering_path(alias) in self._private_mounts:
-                self._prepare(alias, folder, hold=False)
-                self._bind(Layer.SHOWN, "session folder", alias, folder)
-
-    def guard_workspace(self, findings: Findings) -> None:
-        """Write-protect files that make the user's programs run something, or that configure hilt."""
-        if not self._profile.writable:
-            return
-        for root in self._profile.roots:
-            for name in self._profile.protected:
-                path = f"{root.rstrip('/')}/{name}"
-                if not _is_plain(name) or os.path.lexists(path):
-                    self._guard(path, "configuration")
-            for name in (".git", ".git/hooks", ".git/config"):
-                self._refuse_link(os.path.join(root, name))
-            if not os.path.lexists(os.path.join(root, ".git")):
-                self._guard(os.path.join(root, ".git"), "repository")
-        denied = self._profile.denied_outside
-        hidden = tuple(path for path, hides in denied if hides)
-        for git in findings.repositories:
-            for path in repositories.guarded(git):
-                # inside, programs may have created links; their targets are guarded
-                if not innermost(real := self._real_path(path), hidden):
-                    self._guard(real, "repository", refuse_links=False)
-        for path in findings.guarded:
-            if self._profile.denies_write is not None and self._profile.denies_write(path):
-                self._guard(path, "rule", refuse_links=False)
-            elif self._profile.homes.protects(path):
-                self._guard(path, "hidden name", refuse_links=False)
-            else:
-                self._guard_in_place(path)
-        for path in (*self._profile.denied_missing, *(path for path, hides in denied if not hides)):
-            self._guard(path, "rule", refuse_links=False)
-        for path in self._profile.read_only:
-            # a missing path that listings would show is watched instead
-            around = innermost(path, tuple(self._writable))
-            if around and (os.path.lexists(path) or not _is_plain(os.path.relpath(path, around))):
-                self._guard(path, "installation")
-
-    def hide_home(self) -> None:
-        """Hide credentials, browser profiles and histories."""
-        for home in self._homes:
-            for path in self._secrets(home, self._profile.is_sensitive):
-                self._hide(self._real_path(path), "credentials", named=path)
-        if os.geteuid() == 0:
-            for path in sensitive.SYSTEM:
-                if os.path.lexists(path):
-                    self._hide(self._real_path(path), "system credentials")
-
-    def hide_sensitive(self, findings: Findings) -> None:
-        """Make the sensitive names of the workspace unreadable."""
-        for path in findings.sensitive:
-            target = self._real_path(path)
-            if target != path and not self._may_follow(target):
-                continue
-            self._hide(target, "sensitive", unreadable=True)
-        for path in findings.unreadable:
-            # a program of its owner could make it readable
-            self._hide(path, "unreadable", unreadable=True)
-        for path, is_unreadable in self._profile.denied_outside:
-            if is_unreadable:
-                self._hide(path, "rule", unreadable=True)
-
-    def finish(self) -> Plan:
-        """Return all steps, from the outermost path to the innermost."""
-        steps = []
-        beneath: dict[str, Identity | None] = {}  # what the last step mounted at a path
-        for step in sorted(self._steps.values(), key=_order):
-            if step.path not in beneath:
-                # a mount point gets its identity when it is locked
-                is_known = step.path not in self._missing and step.path != "/"
-                is_real = is_known and self._is_shown(step.path.rpartition("/")[0] or "/")
-                beneath[step.path] = identity(step.path) if is_real else None
-            covered = beneath[step.path]
-            steps.append(step if covered is None else step._replace(covered=covered))
-            beneath[step.path] = step.origin
-        return Plan(tuple(steps), tuple(self._missing))
-
-    # --- steps for one path
-
-    def _show(
-        self, path: str, purpose: str, layer: Layer = Layer.SHOWN, *, writable: bool = False, hold: bool = True
-    ) -> None:
-        path = self._real_path(path)
-        self._prepare(path, path, hold=hold)
-        self._bind(layer, purpose, path, path, writable=writable)
-        self._real.add(path)
-
-    def _mount_private(self, purpose: str, path: str, name: str) -> None:
-        source = os.path.join(self._private, name)
-        if not os.path.isdir(path) and not self._is_creatable(path) and path not in self._missing:
-            return
-        path = self._real_path(path)
-        self._prepare(path, source)
-        self._bind(Layer.OWN, purpose, path, source, writable=True)
-        self._private_mounts[path] = source
-
-    def _show_empty(self, path: str, purpose: str) -> None:
-        """Mount an empty folder, in which later steps may show something."""
-        self._prepare(path, "/")
-        self._mount_empty(Layer.SYSTEM, purpose, path)
-        self._empty.add(path)
-
-    def _hide_closed(self, path: str) -> None:
-        if os.path.lexists(path):
-            if self._is_shown(path):
-                self._hold_parents(path)
-                self._keep_while_empty(path)
-                self._mount_empty(Layer.HIDDEN, "closed", path)
-                self._empty.add(path)
-        else:
-            self._guard(path, "closed")
-
-    def _hide(self, path: str, purpose: str, *, unreadable: bool = False, named: str = "") -> None:
-        if not self._is_shown(path) or path in self._empty or path in self._profile.always_readable:
-            return
-        try:
-            mode = os.lstat(path).st_mode
-        except OSError:
-            return  # gone, or a dangling link
-        if stat.S_ISLNK(mode):
-            return  # a link to itself
-        if purpose not in ("sockets of others", "system credentials"):
-            self._hold_parents(named or path)
-        if stat.S_ISDIR(mode):
-            self._keep_while_empty(path)
-            self._mount_empty(Layer.HIDDEN, purpose, path, 0 if unreadable else mounting.EMPTY_MODE)
-        else:
-            source = os.path.join(self._private, "sealed-file" if unreadable else "blank-file")
-            self._bind(Layer.HIDDEN, purpose, path, source)
-
-    def _guard(self, path: str, purpose: str, *, refuse_links: bool = True) -> None:
-        """Keep a path unchanged, or missing; needed only in a writable folder."""
-        root = innermost(path, tuple(self._writable))
-        if root is None or path == root or self._covering_path(path) != root:
-            return
-        prefix = root.rstrip("/")
-        names = path[len(prefix) + 1 :].split("/")
-        for index, name in enumerate(names):
-            prefix += "/" + name
-            try:
-                mode = os.lstat(prefix).st_mode
-            except FileNotFoundError:
-                if self._can_make_in(os.path.dirname(prefix)):
-                    self._keep_empty(prefix, purpose)
-                return
-            except NotADirectoryError:
-                return
-            except PermissionError as error:
-                self._guard_whole(os.path.dirname(prefix), purpose, error)
-                return
-            if stat.S_ISLNK(mode):
-                if refuse_links:
-                    raise _replaceable(prefix)
-                return  # a link to itself
-            if index < len(names) - 1:
-                if self._profile.homes.protects(prefix):
-                    return  # as a whole
-                self._hold(prefix)
-            elif (stat.S_ISDIR(mode) and _is_empty(prefix)) or (stat.S_ISREG(mode) and mountpoints.is_ours(prefix)):
-                self._keep_empty(prefix, purpose)
-            else:
-                self._bind(Layer.GUARDED, purpose, prefix, prefix)
-
-    def _guard_in_place(self, path: str) -> None:
-        """Write-protect a path; the folders around it can be renamed, and the protection moves with them."""
-        exists = os.path.lexists(path) and not os.path.islink(path)
-        if exists and self._covering_path(path) in self._writable and (path, Layer.GUARDED) not in self._steps:
-            self._bind(Layer.GUARDED, "configuration", path, path)
-
-    def _guard_whole(self, folder: str, purpose: str, error: PermissionError) -> None:
-        """Write-protect a folder that we cannot search, but a program of its owner could."""
-        if folder in self._writable:
-            raise ToolError("permission_denied", f"Cannot open {folder}: permission denied.", path=folder) from error
-        self._bind(Layer.GUARDED, purpose, folder, folder)
-
-    def _refuse_link(self, path: str) -> None:
-        if os.path.islink(path) and innermost(path, tuple(self._writable)):
-            raise _replaceable(path)
-
-    def _keep_empty(self, path: str, purpose: str) -> None:
-        self._missing[path] = None
-        if mountpoints.is_file(path):
-            self._bind(Layer.GUARDED, purpose, path, path)
-        else:
-            self._mount_empty(Layer.GUARDED, purpose, path)
-
-    def _keep_while_empty(self, path: str) -> None:
-        # may be the mount point of another command, which must not remove it now
-        if _is_empty(path):
-            self._missing[path] = None
-
-    def _hold_parents(self, path: str) -> None:
-        """Prevent the writable folders above a path from being renamed."""
-        root = innermost(path, tuple(self._writable))
-        if root and path != root and self._covering_path(path) == root:
-            prefix = root.rstrip("/")
-            for name in path[len(prefix) + 1 :].split("/")[:-1]:
-                prefix += "/" + name
-                self._hold(prefix)
-
-    def _hold(self, path: str) -> None:
-        if (path, Layer.GUARDED) not in self._steps:
-            self._bind(Layer.HELD, "parent folder", path, path, writable=True)
-
-    def _prepare(self, path: str, source: str, *, hold: bool = True) -> None:
-        """Create the mount target of a path that is inside a private folder."""
-        mount = innermost(path, tuple(self._private_mounts))
-        # in an empty folder inside it, bubblewrap creates the target
-        if mount is None or path == mount or innermost(path, (mount, *self._empty)) != mount:
-            return
-        names = path[len(mount) + 1 :].split("/")
-        _make_below(self._private_mounts[mount], names, is_folder=os.path.isdir(source))
-        source_path, inside = self._private_mounts[mount], mount
-        for name in names[:-1]:
-            source_path, inside = f"{source_path}/{name}", f"{inside}/{name}"
-            if hold and not innermost(inside, tuple(self._real - {"/"})):
-                # otherwise a program could replace it by a link, and the mount on the inner path would miss
-                self._bind(Layer.HELD, "parent folder", inside, source_path, writable=True)
-
-    def _is_creatable(self, path: str) -> bool:
-        """Whether a missing path can be created, because it is in an empty folder that we mount."""
-        return innermost(path, tuple(self._empty)) is not None
-
-    def _is_shown(self, path: str) -> bool:
-        """Whether a program sees the real file system at a path."""
-        return self._covering_path(path) in self._real
-
-    def _covering_path(self, path: str) -> str:
-        """Return the innermost path, at or above this one, that a step covers."""
-        while not (
-            path in self._real or path in self._private_mounts or path in self._empty or path in ("/proc", "/dev")
-        ):
-            path = path.rpartition("/")[0] or "/"
-        return path
-
-    def _may_follow(self, target: str) -> bool:
-        """Whether to hide the target of a sensitive link too: only files of the user, not large parts of the system."""
-        if any(is_below(visible, target) for visible in (*self._profile.roots, self._home)):
-            return False
-        return innermost(target, (*self._profile.roots, self._home)) is not None
-
-    def _bind(self, layer: Layer, purpose: str, path: str, source: str, *, writable: bool = False) -> None:
-        self._steps[path, layer] = Step(layer, purpose, path, source, writable, origin=identity(source))
-
-    def _mount_empty(self, layer: Layer, purpose: str, path: str, mode: int = mounting.EMPTY_MODE) -> None:
-        """Mount an empty folder. Its mode keeps programs from writing there by accident."""
-        self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
-
-    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str, built_in: str = "") -> None:
-        self._steps[path, layer] = Step(layer, purpose, path, options=options, built_in=built_in)
-
-    def _make_read_only(self, purpose: str, path: str, *, built_in: str = "") -> None:
-        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path, built_in=built_in)
-
-
-def _order(step: Step) -> tuple[bool, int, Layer, str]:
-    depth = 0 if step.path == "/" else step.path.count("/")
-    return step.layer is Layer.CLOSING, depth, step.layer, step.path
-
-
-def identity(path: str) -> Identity | None:
-    """Return the device and inode at a path, without following a link; None when it is missing."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _is_socket(path: str) -> bool:
-    """Whether a path leads to a Unix socket."""
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-def _replaceable(path: str) -> ToolError:
-    return ToolError(
-        "sandbox_unavailable",
-        f"{path} is a symbolic link, which the sandbox cannot prevent commands from replacing.",
-        suggestion="Ask the user to replace the link by the file itself, or to open another workspace.",
-        path=path,
-    )
-
-
-def _is_name(text: str) -> bool:
-    return "/" not in text and text not in ("", ".", "..") and len(os.fsencode(text)) <= _NAME_BYTES
-
-
-def _is_plain(path: str) -> bool:
-    """Whether listings show a relative path; a mount point there would get in the user's way."""
-    return not any(name.startswith(".") for name in path.split("/"))
-
-
-def plain_names(profile: Profile) -> list[str]:
-    """Return the protected paths that listings would show, which are watched while they are missing."""
-    names = [os.path.join(root, name) for root in profile.writable for name in profile.protected if _is_plain(name)]
-    roots = ((path, innermost(path, profile.writable)) for path in profile.read_only)
-    return names + [path for path, root in roots if root and _is_plain(os.path.relpath(path, root))]
-
-
-def _can_make_in(folder: str) -> bool:
-    """Whether a program of this user could create something in a folder, possibly after changing its mode."""
-    try:
-        is_owner = os.stat(folder).st_uid == os.geteuid()
-        return os.access(folder, os.W_OK) or (is_owner and not os.statvfs(folder).f_flag & os.ST_RDONLY)
-    except FileNotFoundError:
-        return False
-
-
-def _is_empty(folder: str) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is None
-    except OSError:
-        return False
-
-
-def _make_below(private: str, names: list[str], *, is_folder: bool) -> None:
-    """Create a folder or file below a private folder, with its parents, none of them a link.
-
-    By handle: programs of the session may still run and rename what is in the folder.
-    """
-    if is_folder:
-        with suppress(OSError):
-            os.close(open_folder("/".join((private, *names))))
-            return
-    folder = open_folder(private)
-    try:
-        for index, name in enumerate(names):
-            is_last = index == len(names) - 1
-            _make_entry(folder, name, is_folder=is_folder or not is_last)
-            if not is_last:
-                inner = open_folder(name, folder)
-                os.close(folder)
-                folder = inner
-    finally:
-        os.close(folder)
-
-
-def _make_entry(folder: int, name: str, *, is_folder: bool) -> None:
-    try:
-        is_wanted = stat.S_ISDIR if is_folder else stat.S_ISREG
-        if is_wanted(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return
-        os.rename(name, f"{name}.{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
-    except FileNotFoundError:
-        pass
-    # another command of the session may have created it
-    with suppress(FileExistsError):
-        if is_folder:
-            os.mkdir(name, 0o755, dir_fd=folder)
-        else:
-            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
 
 
 def memory_file(name: str, content: bytes) -> int:
@@ -725,3 +247,143 @@ def memory_file(name: str, content: bytes) -> int:
     os.write(fd, content)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def _alone(profile: Profile, available: Availability, resources: SandboxResources) -> AbstractContextManager[None]:
+    """Run one program at a time where others could redirect its mounts by renaming folders."""
+    if "handles" in available.features or not profile.writable:
+        return nullcontext()
+    from hilt.sandbox.alone import alone
+
+    return alone(os.path.join(resources.state, "alone"), profile.writable)
+
+
+# --- what works here ----------------------------------------------------------------------------------------------
+
+
+def find_program(find: FindProgram) -> str | None:
+    """Return the path of a bubblewrap that only root or the user can have installed; `find` looks on PATH."""
+    for path in (*(f"{folder}/bwrap" for folder in _SYSTEM_FOLDERS), find("bwrap") or ""):
+        try:
+            real = os.path.realpath(path)
+            statuses = [os.stat(real), os.stat(os.path.dirname(real))]
+        except OSError:
+            continue
+        trusted = all(status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022 for status in statuses)
+        if trusted and stat.S_ISREG(statuses[0].st_mode) and os.access(real, os.X_OK):
+            return real
+    return None
+
+
+def _probe(program: str, state: str) -> tuple[Availability | None, str]:
+    """Test everything that a profile needs; on failure, return the reason."""
+    from hilt.sandbox.capturing import run
+    from hilt.sandbox.spawning import Limits
+
+    limits = Limits(timeout=_PROBE_SECONDS)
+    try:
+        help_text = run((program, "--help"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace")
+    except ToolError as error:  # damaged, or built for another machine
+        return None, error.message
+    version = run((program, "--version"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace").strip()
+    features = tuple(feature for feature in ("disable-userns", "size") if f"--{feature} " in help_text)
+    if "--perms " not in help_text:
+        return None, f"{version or program} is too old: version 0.5 or later is required."
+    arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    arguments += ["--unshare-net", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
+    arguments += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--perms", "0500", "--tmpfs", "/run"]
+    reason = ""
+    for enabled in dict.fromkeys((features, tuple(feature for feature in features if feature != "disable-userns"))):
+        options = ["--disable-userns"] if "disable-userns" in enabled else []
+        result = run((program, *arguments, *options, "--", "/bin/sh", "-c", ":"), cwd="/", env={}, limits=limits)
+        reason = " ".join((result.stderr.head + result.stderr.tail).decode("utf-8", "replace").split())
+        if result.exit_code == 0:
+            machine = os.uname().machine
+            is_filtered = machine in seccomp.MACHINES
+            missing = () if is_filtered else (f"Unix sockets can be used: no system call filter for {machine}",)
+            facts = f"{version} works."
+            if _mounts_by_handle(program, state):
+                enabled = (*enabled, "handles", *(["layers"] if _mounts_overlays(program, state) else []))
+            else:
+                facts += " Mounts by handle are not supported, so only one command at a time can run in a workspace."
+            # connecting.py looks for sockets in our network
+            if seccomp.answers_calls(
+                program, *(argument for argument in arguments if argument != "--unshare-net"), "--"
+            ):
+                enabled = (*enabled, "unix_scope")
+            elif is_filtered:
+                facts += seccomp.NO_SOCKETS
+            return Availability(Bubblewrap.name, facts, missing, "", program, (*_ALWAYS, *enabled)), ""
+    return None, f"{version} does not work: {reason or 'it printed no error'}."
+
+
+def _mounts_by_handle(program: str, state: str) -> bool:
+    """Whether the kernel supports mounts by handle (5.12) and lets this user create a namespace for them."""
+    from hilt.sandbox.mounting import DEVICES
+
+    mounts: list[Mount] = [(b"/run", None, 0o500, None, False), (b"/dev", None, DEVICES, None, False)]
+    return _runs(program, state, mounts, [], ": > /dev/null")
+
+
+def _mounts_overlays(program: str, state: str) -> bool:
+    """Whether the kernel lets this user mount overlays (5.11 for ordinary users) in the state directory."""
+    import shlex
+
+    from hilt.sandbox import layers, overlay
+    from hilt.sandbox.handles import remove_path
+
+    folder = os.path.join(os.path.realpath(state), f"probe-{os.urandom(4).hex()}")
+    probed = os.path.join(folder, "probed")
+    scratch = ""
+    try:
+        os.makedirs(probed, 0o700)
+        attribute = overlay.attribute(in_user_namespace=overlay.needs_user_namespace())
+        with layers.open_places((probed,), folder, "probe", attribute=attribute) as places:
+            if places is None:
+                return False
+            scratch = places.scratch.path if places.scratch else ""
+            with overlay.make(places, "layer", (probed,), whole=True) as layer:
+                mounts: list[Mount] = [(os.fsencode(probed), None, os.fsencode(probed), None, True)]
+                has_run = _runs(program, state, mounts, overlay.mounts(layer, ()), f": > {shlex.quote(probed)}/new")
+                return has_run and os.listdir(layer.upper(probed)) == ["new"] and not os.listdir(probed)
+    except OSError:
+        return False
+    finally:
+        for path in filter(None, (folder, scratch)):
+            remove_path(path)
+
+
+def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay], script: str) -> bool:
+    """Whether a script runs in a sandbox with these mounts."""
+    from hilt.sandbox.capturing import run
+    from hilt.sandbox.spawning import Limits
+
+    stage = os.path.join(os.path.realpath(state), "stage")
+    try:
+        os.makedirs(stage, 0o700, exist_ok=True)
+        launch = Launch(steps=StartSteps(mounts=(os.fsencode(stage), mounts, overlays)))
+        options = ("--unshare-user", "--unshare-pid", "--dev-bind", stage, "/", "--proc", "/proc")
+        argv = (program, *options, "--", "/bin/sh", "-c", script)
+        return run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS), confined=launch).exit_code == 0
+    except (OSError, ToolError):
+        return False
+
+
+def _remedy(program: str | None) -> str:
+    if program is None:
+        return "Install bubblewrap: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."
+    if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").strip() == "1":
+        return "Allow user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0."
+    if _read("/proc/sys/kernel/unprivileged_userns_clone").strip() == "0":
+        return "Allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1."
+    if _read("/proc/sys/user/max_user_namespaces").strip() == "0":
+        return "Allow user namespaces: sudo sysctl user.max_user_namespaces=15000."
+    return "In a container, allow user namespaces and mounts of /proc (docker: --security-opt seccomp=unconfined)."
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(4096)
+    except OSError:
+        return ""

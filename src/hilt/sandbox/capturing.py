@@ -14,12 +14,12 @@ from time import monotonic
 from typing import NamedTuple, Self
 
 from hilt.errors import ToolError
+from hilt.sandbox.backend import Launch
 from hilt.sandbox.spawning import (
     DEATH_SECONDS,
     DEFAULT_LIMITS,
     UNCONFINED,
     Child,
-    Confined,
     Excess,
     Exit,
     Limits,
@@ -83,7 +83,7 @@ def run(
     spill: StrPath | Callable[[], StrPath] | None = None,
     merge: bool = False,
     tty: bool = False,
-    confined: Confined = UNCONFINED,
+    confined: Launch = UNCONFINED,
     on_output: Callable[[bytes], None] | None = None,
     watch: RoomWatch | None = None,
 ) -> Finished:
@@ -128,7 +128,7 @@ def run(
         deadline = inf if limits.timeout is None else began + limits.timeout
         (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch)
         stdout, stderr = outputs.captured()
-        if reason == "exit" and not confined.has_run():
+        if reason == "exit" and not confined.report.has_run():
             printed = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
             raise _unstarted(argv[0], printed or f"exit {exit_code}")
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended, exceeded)

@@ -41,6 +41,7 @@ class Decoder(NamedTuple):
 def decode(decoder: Decoder, name: str, data: bytes, fence: Fence, /, **options: Any) -> Any:
     """Return what the decoder makes of `data`; raise its ToolError, or one for the limit that it exceeded."""
     from hilt.sandbox import capturing, seccomp, spawning
+    from hilt.sandbox.backend import Launch, StartSteps
 
     cancelled = threading.Event()
     fence.watch(cancelled.set)
@@ -69,7 +70,7 @@ def decode(decoder: Decoder, name: str, data: bytes, fence: Fence, /, **options:
             stdin=request + b"\n" + data,
             limits=limits,
             cancelled=cancelled,
-            confined=spawning.Confined(ruleset=ruleset, program_filter=program_filter or b""),
+            confined=Launch(steps=StartSteps(ruleset=ruleset, program_filter=program_filter or b"")),
         )
     finally:
         decoder.turns.release()

@@ -13,17 +13,15 @@ from contextlib import contextmanager
 
 from hilt.errors import ToolError
 from hilt.sandbox import ruleset, seccomp, sensitive
+from hilt.sandbox.backend import Availability, Backend, FindProgram, Launch, SandboxResources, StartSteps
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.profile import PathJudge, Profile, developer_hint, innermost, is_below, own_programs, own_variables
 from hilt.sandbox.ruleset import Ruleset
-from hilt.sandbox.spawning import Confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.network import Loopbacks
-    from hilt.sandbox.profile import Availability
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.sensitive import Search
-    from hilt.sandbox.watches import Watches
 
 _READ = ruleset.EXECUTE | ruleset.READ_FILE
 _WRITE = (
@@ -65,61 +63,77 @@ def missing(version: int) -> tuple[str, ...]:
     return tuple(gaps)
 
 
-@contextmanager
-def confine(
-    profile: Profile, available: Availability, search: Search, loopbacks: Loopbacks, watches: Watches
-) -> Iterator[Confined]:
-    """Yield how to start a program under a ruleset for the profile."""
-    if profile.network == "loopback":
-        raise ToolError(
-            "sandbox_unavailable",
-            "The loopback network requires bubblewrap, which does not work here.",
-            suggestion="Run the command with network: none or full.",
+class Landlock(Backend):
+    """Programs restrict themselves, from what everybody may do."""
+
+    name = "landlock"
+    absent = "requires bubblewrap, which does not work here"
+
+    def fingerprint(self, find: FindProgram) -> list[object]:
+        """Return nothing: only the kernel counts."""
+        return []
+
+    def probe(self, state: str, find: FindProgram) -> Availability:
+        """Ask the kernel for its version of Landlock."""
+        abi = ruleset.abi()
+        if not abi:
+            return Availability("", "The kernel does not support Landlock either.")
+        features = ("unix_scope",) if seccomp.answers_calls() else ()
+        facts = f"Landlock (ABI {abi}) enforces only part of the sandbox.{'' if features else seccomp.NO_SOCKETS}"
+        return Availability(self.name, facts, missing(abi), features=features)
+
+    @contextmanager
+    def confine(
+        self,
+        profile: Profile,
+        available: Availability,
+        resources: SandboxResources,
+        *,
+        cwd: str,
+        tty: bool,
+        layer: UpperLayer | None,
+    ) -> Iterator[Launch]:
+        """Yield how to start a program under a ruleset for the profile."""
+        for path in map(os.path.realpath, profile.closed):
+            if root := innermost(path, profile.writable):
+                raise ToolError(
+                    "sandbox_unavailable",
+                    f"{path} is in the workspace {root}, where Landlock cannot prevent commands from changing it.",
+                    suggestion="Open a smaller folder as the workspace, or install bubblewrap.",
+                    path=path,
+                )
+        for path in profile.read_only:
+            if root := innermost(path, profile.writable):
+                raise ToolError(
+                    "sandbox_unavailable",
+                    f"{path}, part of the running hilt, is in the workspace {root}, where Landlock cannot prevent "
+                    "commands from changing it.",
+                    suggestion=f"Install bubblewrap, or install hilt elsewhere. {developer_hint(path)}",
+                    path=path,
+                )
+        unix = profile.network.unix and available.has("unix_scope")
+        program_filter = seccomp.for_profile(
+            profile, internet=profile.network.internet, unix=unix, processes=False, user_namespaces=False
         )
-    for path in map(os.path.realpath, profile.closed):
-        if root := innermost(path, profile.writable):
-            raise ToolError(
-                "sandbox_unavailable",
-                f"{path} is in the workspace {root}, where Landlock cannot prevent commands from changing it.",
-                suggestion="Open a smaller folder as the workspace, or install bubblewrap.",
-                path=path,
-            )
-    for path in profile.read_only:
-        if root := innermost(path, profile.writable):
-            raise ToolError(
-                "sandbox_unavailable",
-                f"{path}, part of the running hilt, is in the workspace {root}, where Landlock cannot prevent commands "
-                "from changing it.",
-                suggestion=f"Install bubblewrap, or install hilt elsewhere. {developer_hint(path)}",
-                path=path,
-            )
-    internet = profile.network != "none"
-    unix = internet and "sockets" in available.features
-    program_filter = seccomp.for_profile(profile, internet=internet, unix=unix, processes=False, user_namespaces=False)
-    fd = make_ruleset(profile, search, ruleset.abi())
-    try:
-        with (
-            watches.hold(profile, Guard()) as watch,
-            loopbacks.record(profile.session) as record,
-        ):
-            prefix = "/usr/bin/env", *own_variables(profile)
-            yield Confined(
-                prefix,
-                ruleset=fd,
-                program_filter=program_filter or b"",
-                asks=(*seccomp.asking(), profile.sockets) if unix else None,
-                record=record,
-                notes=watch.notes,
-                check=watch.check,
-                repeated=watch.repeated,
-            )
-    finally:
-        os.close(fd)
+        fd = make_ruleset(profile, resources.search, ruleset.abi())
+        try:
+            with (
+                resources.watches.hold(profile, Guard()) as watch,
+                resources.networks.record(profile.session) as record,
+            ):
+                sockets = seccomp.socket_calls(profile.sockets, record) if unix else None
+                steps = StartSteps(ruleset=fd, program_filter=program_filter or b"", sockets=sockets)
+                yield Launch(("/usr/bin/env", *own_variables(profile)), steps=steps, report=watch)
+        finally:
+            os.close(fd)
+
+
+BACKEND = Landlock
 
 
 def make_ruleset(profile: Profile, search: Search, version: int) -> int:
     """Return the descriptor of a ruleset, which confines the process that applies it to itself."""
-    rules = Ruleset(version, network=profile.network != "none")
+    rules = Ruleset(version, network=profile.network.internet)
     try:
         # folders can be listed everywhere: a rule for a folder applies to everything in it
         rules.allow("/", ruleset.READ_DIR)
@@ -147,7 +161,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
     visible = [*profile.roots, *profile.always_readable]
     if profile.folder:
         visible.append(os.path.realpath(profile.folder))
-    if profile.network == "full":
+    if profile.network.internet:
         visible.append(os.path.realpath("/etc/resolv.conf"))
     hidden = {os.path.realpath(path) for path in (*profile.closed, *_SHARED)}
     for home_folder in sensitive.homes(home):

@@ -1,45 +1,69 @@
-"""Networks of confined programs: a loopback network per session, and a record of its Unix sockets."""
+"""Networks of confined programs: what each kind leads to, and those that sessions have of their own.
+
+To add a kind, add its `Network` below and its name to `NetworkName` in params.py; a feature that it needs goes to the
+backends that have it.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.profile import Availability
+    from hilt.params import NetworkName
+    from hilt.sandbox.backend import Feature
 
-_ISOLATED = ("--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/")
+
+class Network(NamedTuple):
+    """What a program can connect to.
+
+    `internet`: whatever this machine can reach. `unix`: Unix sockets of its session, and those that the user named.
+    `needs` is the feature that a backend must have. `open` makes the namespaces that the programs of a session share:
+    it gets the program of the backend, and returns the user and the network namespace. Without it, and without
+    `internet`, each program has a network of its own that leads nowhere.
+    """
+
+    name: NetworkName
+    internet: bool = False
+    unix: bool = False
+    needs: Feature | None = None
+    open: Callable[[str], tuple[int, int]] | None = None
 
 
-class Loopbacks:
-    """A separate network for each session, with only a loopback device.
+class SessionNetworks:
+    """The networks of sessions, and for each session a record of the Unix sockets that its programs have bound.
 
-    It exists as long as we hold its descriptors, or a program runs in it. The record of Unix sockets that programs of
-    the session have bound is a file in memory, which connecting.py reads and writes.
+    A network exists as long as we hold its descriptors, or a program runs in it. A record is a file in memory, which
+    connecting.py reads and writes. Safe to use from many threads.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[str, tuple[int, int]] = {}
+        self._open: dict[tuple[str, NetworkName], tuple[int, int]] = {}
         self._records: dict[str, int] = {}
 
-    def enter(self, session: str, available: Availability) -> tuple[int, int]:
-        """Return copies of the session's namespace descriptors, user first; the caller closes them."""
+    def enter(self, session: str, network: Network, program: str) -> tuple[int, ...]:
+        """Return copies of the descriptors of the namespaces to enter, in this order; the caller closes them."""
+        if network.open is None:
+            return ()
+        key = session, network.name
         with self._lock:
-            if session not in self._open:
-                self._open[session] = _make(available)
-            user, net = self._open[session]
+            if key not in self._open:
+                self._open[key] = network.open(program)
+            user, net = self._open[key]
             return os.dup(user), os.dup(net)
 
     @contextmanager
     def record(self, session: str) -> Iterator[int]:
         """Yield a descriptor of the session's record."""
+        import fcntl
+
         with self._lock:
             if session not in self._records:
                 self._records[session] = os.memfd_create("sockets", os.MFD_CLOEXEC)
@@ -60,8 +84,11 @@ class Loopbacks:
             os.close(fd)
 
 
-def _make(available: Availability) -> tuple[int, int]:
-    """Let bubblewrap create the namespaces, and open them before it exits."""
+_ISOLATED = ("--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/")
+
+
+def _open_loopback(program: str) -> tuple[int, int]:
+    """Let bubblewrap create namespaces with only a loopback device, and open them before it exits."""
     from hilt.sandbox import spawning
 
     pid_in, pid_out = os.pipe()
@@ -69,7 +96,7 @@ def _make(available: Availability) -> tuple[int, int]:
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         child = spawning.start(
-            (available.program, *_ISOLATED, "--", "/bin/sh", "-c", "echo $$; read -r line"),
+            (program, *_ISOLATED, "--", "/bin/sh", "-c", "echo $$; read -r line"),
             cwd="/",
             env={},
             stdin=hold_in,
@@ -95,3 +122,9 @@ def _make(available: Availability) -> tuple[int, int]:
         for fd in (pid_in, pid_out, hold_in, hold_out, null):
             if fd >= 0:
                 os.close(fd)
+
+
+NONE = Network("none")
+LOOPBACK = Network("loopback", unix=True, needs="loopback", open=_open_loopback)
+FULL = Network("full", internet=True, unix=True)
+NETWORKS: dict[str, Network] = {network.name: network for network in (NONE, LOOPBACK, FULL)}

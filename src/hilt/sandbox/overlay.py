@@ -19,8 +19,8 @@ from hilt.sandbox.profile import Profile, innermost, is_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.sandbox.backend import Availability
     from hilt.sandbox.mounting import Handle, Overlay
-    from hilt.sandbox.profile import Availability
 
 _SYS_ADMIN = 1 << 21  # the capability to mount
 _MOUNTS = "/proc/self/mountinfo"
@@ -76,7 +76,7 @@ def obstacle(profile: Profile, available: Availability) -> str:
         return "the sandbox is off"
     if not profile.writable:
         return "the sandbox is read-only"
-    if "overlay" not in available.features:
+    if not available.has("layers"):
         return "this system does not let the sandbox mount overlays"
     roots = outermost(profile)
     inner = _inner_mount(roots)

@@ -12,17 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from hilt.errors import ToolError
 from hilt.sandbox import repositories, sensitive
+from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, SandboxResources
 from hilt.sandbox.disarming import Guard
-from hilt.sandbox.profile import Availability, PathJudge, Profile, innermost, is_below, own_programs, own_variables
-from hilt.sandbox.spawning import Confined
+from hilt.sandbox.profile import PathJudge, Profile, innermost, is_below, own_programs, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.sensitive import Findings, Search
-    from hilt.sandbox.watches import Watches
+    from hilt.sandbox.overlay import UpperLayer
+    from hilt.sandbox.sensitive import Findings
 
+_PROGRAM = "/usr/bin/sandbox-exec"
+_PROBE_SECONDS = 20.0
+_FEATURES: tuple[Feature, ...] = ("inner_paths", "unix_scope")
 MISSING = ("commands share the system's /tmp instead of a private one", "other processes are visible")
 
 # what programs need to start, and what most of them use
@@ -47,10 +49,6 @@ _GENERAL = """\
 (allow file-write-data
     (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (literal "/dev/ptmx")
     (regex #"^/dev/ttys[0-9]+$"))"""
-_NETWORKS = {
-    "none": "(deny network*)",
-    "full": "(allow network*)",
-}
 _RESOLVER = "/private/var/run/mDNSResponder"
 _TEMPORARY = ("/private/tmp", "/private/var/tmp")
 
@@ -64,27 +62,56 @@ class SeatbeltRule(NamedTuple):
     paths: tuple[str, ...]
 
 
-@contextmanager
-def confine(profile: Profile, available: Availability, search: Search, watches: Watches) -> Iterator[Confined]:
-    """Yield how to start a program under the policy for the profile."""
-    if profile.network == "loopback":
-        raise ToolError(
-            "sandbox_unavailable",
-            "The loopback network is not supported on macOS.",
-            suggestion="Run the command with network: none or full.",
+class Seatbelt(Backend):
+    """Programs run under a policy of the system."""
+
+    name = "seatbelt"
+    absent = "is not supported on macOS"
+
+    def fingerprint(self, find: FindProgram) -> list[object]:
+        """Return the file of the program that applies policies."""
+        try:
+            status = os.stat(_PROGRAM)
+        except OSError:
+            return []
+        return [status.st_dev, status.st_ino, status.st_mtime_ns]
+
+    def probe(self, state: str, find: FindProgram) -> Availability:
+        """Run a program under a policy that allows everything."""
+        from hilt.sandbox.capturing import run
+        from hilt.sandbox.spawning import Limits
+
+        if not os.access(_PROGRAM, os.X_OK):
+            return Availability("", f"{_PROGRAM} is missing.")
+        argv = (_PROGRAM, "-p", "(version 1)(allow default)", "/usr/bin/true")
+        if run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS)).exit_code != 0:
+            return Availability("", f"{_PROGRAM} does not work here.")
+        return Availability(self.name, "Seatbelt works.", MISSING, "", _PROGRAM, _FEATURES)
+
+    @contextmanager
+    def confine(
+        self,
+        profile: Profile,
+        available: Availability,
+        resources: SandboxResources,
+        *,
+        cwd: str,
+        tty: bool,
+        layer: UpperLayer | None,
+    ) -> Iterator[Launch]:
+        """Yield how to start a program under the policy for the profile."""
+        search = resources.search
+        findings = sensitive.join(
+            [search.find(root, PathJudge(profile, root), profile.closed) for root in profile.roots]
         )
-    findings = sensitive.join([search.find(root, PathJudge(profile, root), profile.closed) for root in profile.roots])
-    rules = make_rules(profile, findings)
-    text, parameters = write(profile, rules)
-    options = [option for name, value in parameters.items() for option in ("-D", f"{name}={value}")]
-    prefix = (available.program, *options, "-p", text, "/usr/bin/env", *own_variables(profile))
-    with watches.hold(profile, Guard(enforces=True), findings) as watch:
-        yield Confined(
-            prefix,
-            notes=watch.notes,
-            check=watch.check,
-            repeated=watch.repeated,
-        )
+        text, parameters = write(profile, make_rules(profile, findings))
+        options = [option for name, value in parameters.items() for option in ("-D", f"{name}={value}")]
+        argv = (available.program, *options, "-p", text, "/usr/bin/env", *own_variables(profile))
+        with resources.watches.hold(profile, Guard(enforces=True), findings) as watch:
+            yield Launch(argv, report=watch)
+
+
+BACKEND = Seatbelt
 
 
 def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
@@ -119,7 +146,7 @@ def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
     if profile.folder:
         rules.append(SeatbeltRule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
     rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", private))
-    if profile.network == "full":
+    if profile.network.internet:
         # rules on paths apply to Unix sockets
         usable = (*profile.writable, *private, _RESOLVER, *profile.sockets)
         rules.append(SeatbeltRule("sockets of others", "deny network-outbound", "subpath", ("/",)))
@@ -133,7 +160,7 @@ def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
 
 def write(profile: Profile, rules: list[SeatbeltRule]) -> tuple[str, dict[str, str]]:
     """Return the text of the policy, and its path parameters."""
-    lines = [_GENERAL, _NETWORKS[profile.network]]
+    lines = [_GENERAL, "(allow network*)" if profile.network.internet else "(deny network*)"]
     parameters: dict[str, str] = {}
     names: dict[str, str] = {}
     for rule in rules:

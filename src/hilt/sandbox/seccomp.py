@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from errno import EAFNOSUPPORT, ENOSYS, EPERM, ESOCKTNOSUPPORT
 from functools import cache
 from typing import NamedTuple
+
+from hilt import variables
+from hilt.errors import ToolError
+from hilt.sandbox.backend import Launch, SocketCalls, StartSteps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +31,10 @@ _CLONE_NEWUSER = 0x10000000
 _X32_BIT = 0x40000000
 _CREATES = 0x400040  # O_CREAT and what O_TMPFILE adds to O_DIRECTORY
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
+
+NO_SOCKETS = " Commands cannot use Unix sockets, because hilt may not connect them for others."
+_CONNECT = "from _socket import *; a = socket(1); a.bind(''); a.listen(); socket(1).connect(a.getsockname())"
+_PROBE_SECONDS = 20.0
 
 # fields of struct seccomp_data; arguments have 64 bits, and the low half is compared
 _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
@@ -191,10 +200,10 @@ def _unless_bits(index: int, bits: int) -> list[bytes]:
     return [_argument(index), _jump(_JUMP_ANY_BIT, bits, 0, 1), _deny(EPERM), _ALLOWED]
 
 
-def asking() -> tuple[bytes, tuple[int, ...]]:
-    """Return a filter that lets connecting.py answer `bind` and `connect`, and the numbers of `bind`.
+def socket_calls(named: tuple[str, ...], record: int) -> SocketCalls:
+    """Return what lets connecting.py answer `bind` and `connect`, with the sockets of others that it may use.
 
-    It is added to another filter, which denies other calling conventions.
+    Its filter is added to another one, which denies other calling conventions.
     """
     code = [_step(_LOAD, _MACHINE)]
     binds = []
@@ -203,7 +212,26 @@ def asking() -> tuple[bytes, tuple[int, ...]]:
         tests = [_jump(_JUMP_EQUAL, bind, 1, 0), _jump(_JUMP_EQUAL, connect, 0, 1), _ASKED, _ALLOWED]
         code += _on(_ARCHITECTURES[name], [_step(_LOAD, _NUMBER), *tests])
         binds.append(bind)
-    return b"".join([*code, _ALLOWED]), tuple(binds)
+    return SocketCalls(b"".join([*code, _ALLOWED]), tuple(binds), named, record)
+
+
+def answers_calls(*prefix: str) -> bool:
+    """Whether connecting.py may answer the system calls of a program; not in every container."""
+    from hilt.sandbox.capturing import run
+    from hilt.sandbox.spawning import Limits
+
+    if os.uname().machine not in MACHINES:
+        return False
+    record = os.memfd_create("sockets", os.MFD_CLOEXEC)
+    try:
+        launch = Launch(steps=StartSteps(sockets=socket_calls((), record)))
+        argv = (*prefix, sys.executable, "-I", "-S", "-c", _CONNECT)
+        limits = Limits(timeout=_PROBE_SECONDS)
+        return run(argv, cwd="/", env=variables.libraries(os.environ), limits=limits, confined=launch).exit_code == 0
+    except (OSError, ToolError):
+        return False
+    finally:
+        os.close(record)
 
 
 def _on(value: int, body: list[bytes]) -> list[bytes]:

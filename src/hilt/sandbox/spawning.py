@@ -11,8 +11,7 @@ import marshal
 import os
 import select
 import signal
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from math import inf
@@ -22,13 +21,9 @@ from typing import Literal, NamedTuple, Protocol, Self
 from hilt import variables
 from hilt.errors import ToolError
 from hilt.sandbox import keeper
+from hilt.sandbox.backend import Launch
 from hilt.sandbox.cgroups import Group
 from hilt.sandbox.wardens import WARDENS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hilt.sandbox.mounting import Mount, Overlay
-    from hilt.sandbox.overlay import UpperLayer
 
 Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
 Resource = Literal["memory", "room"]
@@ -90,29 +85,8 @@ class RoomWatch(Protocol):
         ...
 
 
-class Confined(NamedTuple):
-    """How to start a confined program: its command prefix, descriptors, namespaces, mounts and ruleset."""
-
-    prefix: tuple[str, ...] = ()
-    set_variable: str = ""  # the option of the prefix that sets a variable for the program alone
-    fds: tuple[int, ...] = ()  # numbered 3, 4, 5 ... in the program
-    namespaces: tuple[int, ...] = ()  # entered in this order
-    mounts: tuple[bytes, list[Mount], list[Overlay]] | None = None  # performed before the start, see mounting.py
-    layer: UpperLayer | None = None  # of the overlay that it runs on
-    ruleset: int | None = None  # a Landlock ruleset
-    program_filter: bytes = b""  # a seccomp filter
-    # a seccomp filter for connecting.py, the numbers of `bind`, and sockets of others
-    asks: tuple[bytes, tuple[int, ...], tuple[str, ...]] | None = None
-    record: int = -1  # then the file of the sockets that programs of the session have bound
-    trusted: bool = False  # one of our own programs, which keeps its capabilities
-    has_run: Callable[[], bool] = lambda: True  # whether the program itself ran; valid after its end
-    notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run; complete after the block
-    check: Callable[[], None] = lambda: None  # disarms it while the program runs; for background jobs
-    repeated: Callable[[], str] = lambda: ""  # what it wrote again after it was disarmed
-
-
 DEFAULT_LIMITS = Limits()
-UNCONFINED = Confined()
+UNCONFINED = Launch()
 
 
 def start(
@@ -124,7 +98,7 @@ def start(
     stdout: int,
     stderr: int,
     limits: Limits = DEFAULT_LIMITS,
-    confined: Confined = UNCONFINED,
+    confined: Launch = UNCONFINED,
     tty: bool = False,
 ) -> Child:
     """Start a program on three descriptors of the caller, and return when it runs.
@@ -156,26 +130,26 @@ def _start(
     env: Mapping[str, str],
     streams: tuple[int, int, int],
     limits: Limits,
-    confined: Confined,
+    confined: Launch,
     tty: bool,
     group: Group | None,
 ) -> Child:
-    prefix = [*confined.prefix]
+    prefix, steps = [*confined.argv], confined.steps
     if confined.set_variable:
         # the prefix runs outside the sandbox: it must not load libraries of the workspace
         loaders = {name: value for name, value in env.items() if variables.is_loader(name)}
         prefix[-1:-1] = [word for pair in loaders.items() for word in (confined.set_variable, *pair)]
         env = {name: value for name, value in env.items() if name not in loaders}
     message = _request([*prefix, *argv], env, limits, confined, tty, group)
-    rulesets = () if confined.ruleset is None else (confined.ruleset,)
+    rulesets = () if steps.ruleset is None else (steps.ruleset,)
     entrances = () if group is None else (group.entrance,)
-    records = () if confined.asks is None else (confined.record,)
-    extra_fds = (*confined.fds, *confined.namespaces, *rulesets, *records, *entrances)
+    records = () if steps.sockets is None else (steps.sockets.record,)
+    extra_fds = (*confined.descriptors, *steps.namespaces, *rulesets, *records, *entrances)
     refusal = 0
     with scarcity(), _directory(cwd) as directory:
         for _ in range(2):
             channel, server = WARDENS.take_channel()
-            child = Child(confined.prefix[0] if confined.prefix else argv[0], channel, limits.memory, group)
+            child = Child((*confined.argv, *argv)[0], channel, limits.memory, group)
             try:
                 if child._begin(message, (*streams, directory), extra_fds):
                     return child
@@ -382,25 +356,26 @@ def _request(
     argv: Sequence[str],
     env: Mapping[str, str],
     limits: Limits,
-    confined: Confined,
+    confined: Launch,
     tty: bool,
     group: Group | None,
 ) -> bytes:
+    steps = confined.steps
     return keeper.request(
         *encode(argv, env),
         rlimits(limits),
         settle=limits.settle,
         grace=limits.grace,
         tty=tty,
-        inherited=len(confined.fds),
-        namespaces=len(confined.namespaces),
-        shielded=bool(confined.prefix) and confined.ruleset is None and sys.platform == "linux",
-        mounts=confined.mounts,
+        inherited=len(confined.descriptors),
+        namespaces=len(steps.namespaces),
+        shielded=confined.shielding,
+        mounts=steps.mounts,
         memory=limits.memory or 0 if group is None else 0,
         grouped=group is not None,
         trusted=confined.trusted,
-        program_filter=confined.program_filter,
-        asks=confined.asks,
+        program_filter=steps.program_filter,
+        asks=None if steps.sockets is None else steps.sockets[:3],
     )
 
 

@@ -11,12 +11,13 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 from hilt.errors import ToolError
+from hilt.sandbox.backend import Report
 from hilt.sandbox.disarming import MAX_NOTES, GitWatch, Guard, StateBefore
 from hilt.sandbox.profile import PathJudge
 from hilt.sandbox.repositories import Waypoint
@@ -32,12 +33,22 @@ _SILENT_SECONDS = 900.0  # longer than a program runs without a check: it did no
 _DEAD = ".dead"
 
 
-class RunningWatch(NamedTuple):
-    """What the caller of a watched program uses: notes, checks while it runs, and what it wrote again."""
+class RunningWatch(Report):
+    """The report of a watched program."""
 
-    notes: Callable[[], tuple[str, ...]]
-    check: Callable[[], None]
-    repeated: Callable[[], str]
+    def __init__(self, watches: Watches, watch: GitWatch, names: NameRules) -> None:
+        self._watches = watches
+        self._watch = watch
+        self._names = names
+
+    def notes(self) -> tuple[str, ...]:
+        return self._watch.notes
+
+    def check(self) -> None:
+        self._watches.check(self._watch, self._names)
+
+    def repeated(self) -> str:
+        return self._watch.repeated
 
 
 class Watches:
@@ -51,13 +62,13 @@ class Watches:
         self._pending: list[str] = []
 
     @contextmanager
-    def hold(self, profile: Profile, guard: Guard, findings: Findings | None = None) -> Iterator[RunningWatch]:
+    def hold(self, profile: Profile, guard: Guard, findings: Findings | None = None) -> Iterator[Report]:
         """Watch the workspace while a program runs in it, and check what it has left when it has ended.
 
         `findings` is what a walk has just found; without it, the workspace is searched, including sensitive folders.
         """
         if not profile.writable:
-            yield RunningWatch(lambda: (), lambda: None, lambda: "")
+            yield Report()
             return
         if findings is None:
             skipped = frozenset(profile.closed)
@@ -65,13 +76,8 @@ class Watches:
         with self._lock:
             watch = GitWatch.begin(profile, findings, guard)
             self._running[watch] = record = _Record(self._records, watch.before)
-
         try:
-            yield RunningWatch(
-                notes=lambda: watch.notes,
-                check=lambda: self._check(watch, profile.names),
-                repeated=lambda: watch.repeated,
-            )
+            yield RunningWatch(self, watch, profile.names)
         finally:
             with self._lock:
                 del self._running[watch]
@@ -84,7 +90,7 @@ class Watches:
         with self._lock:
             for watch, record in self._running.items():
                 if watch.is_lasting:
-                    self._check(watch, names)
+                    self.check(watch, names)
                 record.touch()
 
     def recover(self, names: NameRules) -> None:
@@ -95,18 +101,19 @@ class Watches:
                     if fd is not None:
                         self._finish(name, fd, names)
 
-    def take_notes(self) -> tuple[str, ...]:
-        """Return the pending notes, and clear them."""
-        with self._lock:
-            notes, self._pending = tuple(self._pending), []
-        return notes
-
-    def _check(self, watch: GitWatch, names: NameRules) -> None:
+    def check(self, watch: GitWatch, names: NameRules) -> None:
+        """Disarm what a running program has left so far."""
         with self._lock:
             if watch in self._running:
                 watch.is_lasting = True
                 self._running[watch].touch()
                 self._add_notes(watch.settle(self._search, names, is_over=False))
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return the pending notes, and clear them."""
+        with self._lock:
+            notes, self._pending = tuple(self._pending), []
+        return notes
 
     def _add_notes(self, notes: tuple[str, ...]) -> None:
         self._pending = [*self._pending, *notes][-MAX_NOTES:]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import printed, views
-from hilt.params import Bounds, Command
+from hilt.params import Bounds, Command, NetworkName
 from hilt.policy.decision import OWN, Vote
+from hilt.sandbox.network import NETWORKS
 from hilt.schema import STRING, TEXT, record
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
     if args.get("dry_run"):
         return
     yield Touch("execute", args["command"])
-    if args.get("network") == "full" and not args.get("preview"):
+    if args.get("network") and not args.get("preview") and NETWORKS[args["network"]].internet:
         yield Touch("network", "*")
 
 
@@ -82,7 +83,7 @@ def run_shell(
     cwd: str = ".",
     run_in_background: bool = False,
     tty: bool = False,
-    network: Literal["none", "loopback", "full"] | None = None,
+    network: NetworkName | None = None,
     compact: bool = False,
     preview: bool = False,
     apply: str | None = None,
@@ -135,17 +136,17 @@ def run_shell(
                 raise ToolError("invalid_args", "A background job cannot be previewed.", suggestion="Send only one.")
             return _job(ctx, argv, command, risk, folder, network, tty=tty)
         undoable = _undoable(ctx, command, risk, folder, preview=preview)
+        allowed = "none" if preview else network or ctx.settings["shell.network"]
         finished = ctx.processes.run(
             argv,
             cwd=folder,
             seconds=timeout,
-            network="none" if preview else network,
+            network=allowed,
             merge=True,
             tty=tty,
             on_output=_output_listener(ctx),
             undoable=undoable,
         )
-    allowed = "none" if preview else network or ctx.settings["shell.network"]
     output = _answer(ctx, command, risk, finished, timeout, network=allowed, compact=compact)
     return output if undoable is None else _with_change(output, undoable, risk, preview=preview)
 
@@ -283,7 +284,7 @@ def _job(
 
 
 def _is_confined(ctx: Context) -> bool:
-    return ctx.settings["shell.sandbox"] != "full" and ctx.processes.sandbox.kind != "none"
+    return ctx.settings["shell.sandbox"] != "full" and ctx.processes.sandbox.works
 
 
 def _answer(
@@ -333,7 +334,7 @@ def _answer(
     if finished.reason == "timeout":
         longer = f"send timeout, up to {MAX_TIMEOUT_SECONDS} seconds, or " if timeout < MAX_TIMEOUT_SECONDS else ""
         advice = f"[timeout: after {timeout} s; {longer}run_in_background: true for a longer command]"
-    elif network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, text):
+    elif not NETWORKS[network].internet and _is_confined(ctx) and lacks_network(finished.exit_code, text):
         advice = f"[network: {network} in this sandbox; " + (
             "plan mode allows no more]"
             if ctx.mode == "plan"

@@ -129,14 +129,16 @@ def _advice(ctx: Context, finished: Finished, errors: str, timeout: int) -> str:
     if finished.reason == "timeout":
         longer = f"Send timeout, up to {MAX_TIMEOUT_MS} ms, or u" if timeout < MAX_TIMEOUT_MS else "U"
         return f"Timed out after {timeout} ms. {longer}se run_shell with run_in_background: true."
+    from hilt.sandbox.network import NETWORKS
+
     network = ctx.settings["shell.network"]
-    if network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, errors):
+    if not NETWORKS[network].internet and _is_confined(ctx) and lacks_network(finished.exit_code, errors):
         return f'The network is {network} in this sandbox. Use run_shell with network: "full", which prompts the user.'
     return ""
 
 
 def _is_confined(ctx: Context) -> bool:
-    return ctx.settings["shell.sandbox"] != "full" and ctx.processes.sandbox.kind != "none"
+    return ctx.settings["shell.sandbox"] != "full" and ctx.processes.sandbox.works
 
 
 def _first(stream: Captured, size: int) -> str:

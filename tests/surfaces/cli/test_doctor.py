@@ -4,7 +4,7 @@ import json
 import os
 
 from hilt.sandbox import availability, landlock
-from hilt.sandbox.profile import Availability
+from hilt.sandbox.backend import Availability
 
 
 def test_doctor_reports_components_and_problems(command):
@@ -93,7 +93,7 @@ def test_a_missing_sandbox_is_three_lines(command):
     partial = Availability(
         "landlock", "bubblewrap is not installed. Landlock confines in part.", landlock.missing(3), remedy
     )
-    availability._remember(os.path.join(command.state, "sandbox.json"), availability._key(), partial)
+    availability._remember(os.path.join(command.state, "sandbox.json"), partial)
 
     lines = command.run("doctor").stdout.decode().splitlines()
 

@@ -1,0 +1,163 @@
+"""What enforces profiles: the interface of a backend, and the list of backends.
+
+A backend is a class, the `BACKEND` of its module in this package. It says what works on this system (`probe`), as
+features that others ask for, and how a program starts under a profile (`confine`). To add one, write its module and its
+test, and name it below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Literal, NamedTuple, Protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.mounting import Mount, Overlay
+    from hilt.sandbox.mountpoints import MountPoints
+    from hilt.sandbox.network import SessionNetworks
+    from hilt.sandbox.overlay import UpperLayer
+    from hilt.sandbox.profile import Profile
+    from hilt.sandbox.sensitive import Search
+    from hilt.sandbox.watches import Watches
+
+BACKENDS = {"linux": ("bubblewrap", "landlock"), "darwin": ("seatbelt",)}  # by `sys.platform`, the strongest first
+
+Feature = Literal[
+    "mounts",  # programs see the private folders of their session as /tmp and ~/.cache
+    "inner_paths",  # single paths in a folder that programs can write are hidden or protected
+    "layers",  # programs can run on a layer of the workspace
+    "loopback",  # sessions have a network of their own
+    "unix_scope",  # Unix sockets lead to programs of the session, and to those that the user named
+]
+FindProgram = Callable[[str], str | None]  # the path of a program by its name
+
+
+class Availability(NamedTuple):
+    """Which backend works here and why, what it does not enforce, and the command that fixes it.
+
+    `backend` is empty if none works. `features` are those of `Feature`, and some that only the backend itself asks for.
+    """
+
+    backend: str
+    facts: str
+    missing: tuple[str, ...] = ()
+    remedy: str = ""
+    program: str = ""
+    features: tuple[str, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        """Whether programs can be confined."""
+        return bool(self.backend)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether they can be confined, but not in all that a profile says."""
+        return self.works and not self.has("inner_paths")
+
+    def has(self, feature: Feature) -> bool:
+        """Whether the backend has a feature here."""
+        return feature in self.features
+
+
+class SocketCalls(NamedTuple):
+    """System calls on sockets that connecting.py answers.
+
+    A seccomp filter that passes them on, the numbers of `bind`, the sockets of others that may be used, and the file of
+    the sockets that programs of the session have bound.
+    """
+
+    program_filter: bytes
+    binds: tuple[int, ...]
+    named: tuple[str, ...]
+    record: int
+
+
+class StartSteps(NamedTuple):
+    """What happens in a new process before it becomes the program, in this order."""
+
+    namespaces: tuple[int, ...] = ()  # entered
+    mounts: tuple[bytes, list[Mount], list[Overlay]] | None = None  # performed by mounting.py
+    ruleset: int | None = None  # a Landlock ruleset
+    program_filter: bytes = b""  # a seccomp filter
+    sockets: SocketCalls | None = None
+
+
+class Report:
+    """What is known of a program that was started; of one that is not confined, nothing."""
+
+    layer: UpperLayer | None = None  # of the overlay that it runs on
+
+    def has_run(self) -> bool:
+        """Whether the program itself ran; valid after its end."""
+        return True
+
+    def notes(self) -> tuple[str, ...]:
+        """Return notes on what it left for git, agents and editors to run; complete when its sandbox is closed."""
+        return ()
+
+    def check(self) -> None:
+        """Disarm what it has left so far; for programs that run for long."""
+
+    def repeated(self) -> str:
+        """Return what it wrote again after that was disarmed."""
+        return ""
+
+
+class Launch(NamedTuple):
+    """How to start a program: the arguments before its own, descriptors, steps before the start, and the report.
+
+    A `shielding` program is the sandbox of the one it starts: a signal that ends it would end everything at once. A
+    `trusted` one is our own, which keeps its capabilities and follows no links from its folder.
+    """
+
+    argv: tuple[str, ...] = ()
+    set_variable: str = ""  # the option before `argv[-1]` that sets a variable for the program alone
+    descriptors: tuple[int, ...] = ()  # numbered 3, 4, 5 ... in the program
+    steps: StartSteps = StartSteps()
+    report: Report = Report()
+    shielding: bool = False
+    trusted: bool = False
+
+
+class SandboxResources(NamedTuple):
+    """What all programs of a `Sandbox` share."""
+
+    state: str  # the state directory
+    search: Search
+    points: MountPoints
+    networks: SessionNetworks
+    watches: Watches
+
+
+class Backend(Protocol):
+    """Enforces profiles with the mechanism of one system."""
+
+    name: str
+    absent: str = "is not supported here"  # ends a sentence about a feature that it does not have
+
+    def fingerprint(self, find: FindProgram) -> list[object]:
+        """Return what the result of `probe` depends on besides the system; it is compared with each start."""
+
+    def probe(self, state: str, find: FindProgram) -> Availability:
+        """Test what works here; if nothing does, the facts say why. Files for tests go to the state directory."""
+
+    def confine(
+        self,
+        profile: Profile,
+        available: Availability,
+        resources: SandboxResources,
+        *,
+        cwd: str,
+        tty: bool,
+        layer: UpperLayer | None,
+    ) -> AbstractContextManager[Launch]:
+        """Return how to start a program under a profile; its resources are held until the end of the block."""
+
+
+def load(name: str) -> Backend:
+    """Import a backend."""
+    backend: Backend = import_module(f"hilt.sandbox.{name}").BACKEND()
+    return backend
