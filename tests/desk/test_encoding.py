@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
+import jsonschema_rs
 import pytest
 
-from hilt.desk.encoding import plain
+from hilt.desk.encoding import fields_of, plain, schema_of
 from hilt.formats.times import Moment
 
 
@@ -17,6 +19,16 @@ class Outer(NamedTuple):
     inner: Inner | None
     rows: list[Inner]
     by_name: dict[str, Inner]
+
+
+class Other(NamedTuple):
+    number: int
+    ratio: float
+    kind: Literal["a", "b"]
+    done: bool
+    at: Moment | None
+    data: Mapping[str, Any]
+    counts: dict[str, int]
 
 
 @pytest.mark.parametrize(
@@ -38,3 +50,40 @@ class Outer(NamedTuple):
 )
 def test_values_are_encoded_as_json_values(value: Any, encoded: Any):
     assert plain(value) == encoded
+
+
+TIME = {"type": "string"}
+INNER = {
+    "type": "object",
+    "properties": {"at": TIME, "names": {"type": "array", "items": {"type": "string"}}},
+    "required": ["at", "names"],
+}
+
+
+def test_the_schema_of_a_row_has_its_fields_and_types():
+    assert schema_of(Inner) == INNER
+    assert fields_of(Outer) == {
+        "inner": {**INNER, "type": ["object", "null"]},
+        "rows": {"type": "array", "items": INNER},
+        "by_name": {"type": "object", "additionalProperties": INNER},
+    }
+    assert fields_of(Other) == {
+        "number": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "kind": {"type": "string", "enum": ["a", "b"]},
+        "done": {"type": "boolean"},
+        "at": {"type": ["string", "null"]},
+        "data": {"type": "object"},
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Outer(None, [Inner(Moment(0), ("a",))], {"x": Inner(Moment(0), ())}),
+        Other(1, 0.5, "b", done=True, at=None, data={"x": [1]}, counts={"y": 2}),
+    ],
+)
+def test_an_encoded_value_matches_the_schema_of_its_type(value: Any):
+    jsonschema_rs.Draft202012Validator(schema_of(type(value))).validate(plain(value))

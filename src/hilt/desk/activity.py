@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 
 from hilt.errors import ToolError
-from hilt.formats.times import Moment
 from hilt.state.callers import CallObserver
 from hilt.state.events import EVENTS_MAX, EventStore, NewEvent, ServingMark
 from hilt.state.events import EventRow as EventRow
-from hilt.state.hosts import ConnectedHost, HostObserver, connected_hosts
+from hilt.state.hosts import ConnectedHost as ConnectedHost
 from hilt.state.hosts import HostMark as HostMark
+from hilt.state.hosts import HostObserver
+from hilt.state.hosts import connected_hosts as connected_hosts
 from hilt.state.observer import StateObserver
 
 POLL_SECONDS = 0.05
@@ -20,11 +21,6 @@ TIDY_SECONDS = 1.0
 PRUNE_SECONDS = 60.0
 PRUNE_EVENTS = 2_000  # also prune after this many new events
 BATCH = 500
-
-
-def hosts(state: str) -> list[ConnectedHost]:
-    """Return the connected hosts, newest first."""
-    return [host._replace(since=Moment(host.since)) for host in connected_hosts(state)]
 
 
 class EventWatch:

@@ -9,7 +9,7 @@ from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.formats.times import Moment
 from hilt.state.mailbox import MESSAGE_BYTES
-from hilt.state.roster import EXIT_CODES
+from hilt.state.roster import EXIT_CODES, AgentStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Agent(NamedTuple):
     parent: str
     agent: str  # the name of its definition
     title: str
-    status: str
+    status: AgentStatus
     idle: bool
     depth: int
     created: Moment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from hilt.call import Call
 from hilt.formats.times import Moment
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from hilt.state.history import RecordedChange
 
 
+Action = Literal["created", "deleted", "modified"]
+
+
 class ChangedPath(NamedTuple):
     """One file or folder of a change."""
 
     path: str
-    action: str  # created, modified or deleted
+    action: Action
     size: int
 
 
@@ -55,7 +58,7 @@ def undo(action: str, id: str) -> Call:
 
 def _paths(change: RecordedChange) -> Iterator[ChangedPath]:
     for file in change.snapshots:
-        action = "created" if file.before is None else "deleted" if file.after is None else "modified"
+        action: Action = "created" if file.before is None else "deleted" if file.after is None else "modified"
         yield ChangedPath(file.path, action, file.size)
     for step in change.steps:
         action = "created" if not step.before.inode else "modified" if step.after.inode else "deleted"

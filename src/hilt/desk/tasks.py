@@ -36,7 +36,7 @@ class ListedTask(NamedTuple):
     id: int
     title: str
     description: str
-    status: str
+    status: Status
     owner: str  # "" for nobody
     ready: bool
     blockedBy: tuple[int, ...]  # as in the tool's arguments

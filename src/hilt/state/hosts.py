@@ -7,8 +7,9 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from hilt.formats.times import Moment
 from hilt.state.events import NewEvent
 
 CHECK_SECONDS = 1.0  # between two checks for hosts whose process was killed
@@ -19,23 +20,28 @@ _NEW_SECONDS = 60.0  # after which such a file is an orphan
 _FILE_BYTES = 16_384
 
 
+Transport = Literal["stdio", "http"]
+
+
 class ConnectedHost(NamedTuple):
-    """A host, with the name and version that it reports; `since` in nanoseconds since 1970."""
+    """A host, with the name and version that it reports."""
 
     id: str
     name: str
     version: str
     workspace: str  # its folder
     session: str
-    transport: str  # stdio or http
-    since: int
+    transport: Transport
+    since: Moment
 
 
 class HostMark:
     """Marks a host as connected, until it is closed or its process ends."""
 
-    def __init__(self, state: str, name: str, version: str, *, workspace: str, session: str, transport: str) -> None:
-        host = ConnectedHost(os.urandom(6).hex(), name, version, workspace, session, transport, time.time_ns())
+    def __init__(
+        self, state: str, name: str, version: str, *, workspace: str, session: str, transport: Transport
+    ) -> None:
+        host = ConnectedHost(os.urandom(6).hex(), name, version, workspace, session, transport, Moment(time.time_ns()))
         folder = os.path.join(state, _FOLDER)
         self._path = os.path.join(folder, host.id)
         new = os.path.join(folder, _NEW + host.id)
@@ -76,7 +82,10 @@ def _read(path: str, *, is_new: bool) -> ConnectedHost | None:
             return None
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return None if is_new else ConnectedHost(**json.loads(os.read(descriptor, _FILE_BYTES)))
+        if is_new:
+            return None
+        host = ConnectedHost(**json.loads(os.read(descriptor, _FILE_BYTES)))
+        return host._replace(since=Moment(host.since))
     else:
         os.unlink(path)
         return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hilt.call import AGENT, Json, UserAnswer
+from hilt.call import AGENT, ApprovalRequest, Json, UserAnswer
 from hilt.config import digest
 from hilt.desk import approvals, trust
-from hilt.desk.approvals import ANSWER_CHARACTERS, Approval, QuestionSet
-from hilt.desk.encoding import plain
+from hilt.desk.approvals import ANSWER_CHARACTERS, Approval, Grant, QuestionSet
+from hilt.desk.encoding import fields_of, plain, schema_of
 from hilt.desk.trust import FileTrust
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -28,24 +28,9 @@ _ANY_WORKSPACE: dict[str, Schema] = {
 APPROVAL = record(
     {
         "id": STRING,
-        "tool": STRING,
-        "arguments": {"type": "object"},
-        "reason": STRING,
-        "kind": {"type": "string", "enum": ["command", "edit", "call"]},
-        "command": STRING,
-        "risk": STRING,
-        "part": STRING,
-        "risk_reason": STRING,
-        "files": array(record({"path": STRING, "action": STRING, "runs": STRING, "missing": STRING})),
-        "diff": STRING,
-        "rules": array(STRING),
-        "workspace": STRING,
-        "session": STRING,
+        **fields_of(ApprovalRequest),
         "agent": _STRING_OR_NULL,
-        "folder": STRING,
-        "client": STRING,
-        "preview": BOOLEAN,
-        "state": {"type": "string", "enum": ["pending", "approved", "preview", "denied", "used", "expired"]},
+        "state": fields_of(Approval)["state"],
         "asked": STRING,
         "expires": STRING,
         "answered_by": _STRING_OR_NULL,
@@ -82,7 +67,7 @@ QUESTIONS = record(
         "session": STRING,
         "agent": _STRING_OR_NULL,
         "questions": array(_QUESTION),
-        "state": {"type": "string", "enum": ["pending", "answered", "withdrawn", "expired"]},
+        "state": fields_of(QuestionSet)["state"],
         "asked": STRING,
         "expires": STRING,
         "answered_by": _STRING_OR_NULL,
@@ -95,17 +80,8 @@ _ANSWERS: Schema = {
     "required": ["answers"],
     "additionalProperties": False,
 }
-_GRANT = record(
-    {
-        "id": STRING,
-        "rule": STRING,
-        "folder": _STRING_OR_NULL,
-        "since": STRING,
-        "until": _STRING_OR_NULL,
-        "workspace": STRING,
-    }
-)
-_FILE = record({"id": STRING, "path": STRING, "kind": STRING, "state": STRING, "since": _STRING_OR_NULL})
+_GRANT = schema_of(Grant)
+_FILE = record({"id": STRING, **fields_of(FileTrust)})
 _REVIEW = record({"path": STRING, "kind": STRING, "text": STRING, "sha256": STRING, "before": _STRING_OR_NULL})
 _PATH: dict[str, Schema] = {"path": {"type": "string", "description": "A path from GET /v1/trust.", "required": True}}
 _TRUST: Schema = {
@@ -131,13 +107,9 @@ def _workspace_id(request: ApiRequest) -> str | None:
 
 
 def _approval(approval: Approval) -> dict[str, Any]:
-    asked = approval.asked
     return {
-        **asked._asdict(),
+        **plain(approval.asked),
         "id": approval.id,
-        "arguments": dict(asked.arguments),
-        "rules": list(asked.rules),
-        "files": [file._asdict() for file in asked.files],
         "session": approval.session,
         "agent": approval.session if approval.session.startswith(AGENT) else None,
         "state": approval.state,

@@ -9,9 +9,9 @@ from typing import Any
 from hilt.call import Call, Json, Result
 from hilt.config import digest
 from hilt.desk import activity, audit, changes, servers, usage
-from hilt.desk.encoding import plain
-from hilt.desk.settings import effective, rule_files
-from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
+from hilt.desk.encoding import fields_of, plain, schema_of
+from hilt.desk.settings import RuleFile, effective, rule_files
+from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
@@ -25,89 +25,10 @@ _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 
-_CHANGE = record(
-    {
-        "id": STRING,
-        "session": STRING,
-        "operation": STRING,
-        "time": STRING,
-        "files": array(
-            record(
-                {
-                    "path": STRING,
-                    "action": {"type": "string", "enum": ["created", "deleted", "modified"]},
-                    "size": INTEGER,
-                }
-            )
-        ),
-    }
-)
 _PREVIEW = record({"id": STRING, "diff": STRING, "visualization": {"type": ["object", "null"]}})
 _RESTORED = record({"id": _STRING_OR_NULL, "files": array(STRING), "result": STRING})
-_ENTRY = record(
-    {
-        "id": INTEGER,
-        "seq": INTEGER,
-        "time": STRING,
-        "workspace": STRING,
-        "session": STRING,
-        "tool": STRING,
-        "digest": STRING,
-        "decision": STRING,
-        "reason": STRING,
-        "approver": STRING,
-        "outcome": STRING,
-        "micros": INTEGER,
-        "agent": STRING,
-        "contacts": STRING,
-        "call": STRING,
-        "hash": STRING,
-    }
-)
-_VERIFIED = record({"ok": BOOLEAN, "breaks": array(record({"row": INTEGER, "reason": STRING}))})
-_USE = record(
-    {"tool": STRING, "calls": INTEGER, "failed": INTEGER, "p50_ms": NUMBER, "p95_ms": NUMBER, "plot": array(INTEGER)}
-)
-# one of the equal parts of the period; `time` is its start
-_PART = record({"time": STRING, "calls": INTEGER, "failed": INTEGER, "calls_per_minute": NUMBER})
-_MODEL = record(
-    {
-        "model": STRING,
-        "requests": INTEGER,
-        "unpriced": INTEGER,
-        "input_tokens": INTEGER,
-        "output_tokens": INTEGER,
-        "cost": NUMBER,
-    }
-)
-_STATS = record(
-    {
-        "start": NUMBER,
-        "end": NUMBER,
-        "calls": INTEGER,
-        "failed": INTEGER,
-        "approvals_waiting": INTEGER,
-        "input_tokens": INTEGER,
-        "output_tokens": INTEGER,
-        "cost": NUMBER,
-        "series": array(_PART),
-        "tools": array(_USE),
-        "errors": mapping(INTEGER),
-        "models": array(_MODEL),
-    }
-)
-_RULES = record(
-    {
-        "file": STRING,
-        "trusted": BOOLEAN,
-        "rules": array(
-            record(
-                {"verdict": {"type": "string", "enum": ["allow", "ask", "deny"]}, "rule": STRING, "line": INTEGER},
-            )
-        ),
-        "problems": array(record({"line": INTEGER, "reason": STRING})),
-    }
-)
+_ENTRY_FIELDS = {name: schema for name, schema in fields_of(audit.AuditEntry).items() if name != "at"}
+_VERIFIED = record({"ok": BOOLEAN, "breaks": array(schema_of(audit.AuditBreak))})
 _SERVER = record(
     {
         "id": STRING,
@@ -122,24 +43,13 @@ _SERVER = record(
         "unaccepted": array(STRING),
     }
 )
-_HOST = record(
-    {
-        "id": STRING,
-        "name": STRING,
-        "version": STRING,
-        "workspace": STRING,
-        "session": STRING,
-        "transport": {"type": "string", "enum": ["stdio", "http"]},
-        "since": STRING,
-    }
-)
 _SETTINGS = record(
     {
         "settings": array(record({"id": STRING, "value": {}, "source": STRING})),
-        "rules": array(_RULES),
+        "rules": array(schema_of(RuleFile)),
         "notes": array(STRING),
         "servers": array(_SERVER),
-        "hosts": array(_HOST),
+        "hosts": array(schema_of(activity.ConnectedHost)),
         "workspace": STRING,
         "workspaces": array(STRING),
     }
@@ -235,7 +145,7 @@ def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
         "rules": plain(rule_files(runtime)),
         "notes": runtime.authority.notes(),
         "servers": _servers(runtime),
-        "hosts": list(map(plain, activity.hosts(runtime.state))),
+        "hosts": plain(activity.connected_hosts(runtime.state)),
         "workspace": runtime.root,
         "workspaces": served.folders,
     }
@@ -287,7 +197,7 @@ ROUTES = (
         "/v1/changes",
         "List file changes",
         _changes,
-        listing("changes", _CHANGE),
+        listing("changes", schema_of(changes.Change)),
         {**PAGING, **WORKSPACE},
     ),
     Route(
@@ -308,8 +218,15 @@ ROUTES = (
         WORKSPACE,
         errors=(404, 409),
     ),
-    Route("GET", "/v1/audit", "List recorded calls", _audit, listing("entries", _ENTRY), _FILTERS),
+    Route(
+        "GET",
+        "/v1/audit",
+        "List recorded calls",
+        _audit,
+        listing("entries", record({"id": INTEGER, **_ENTRY_FIELDS})),
+        _FILTERS,
+    ),
     Route("GET", "/v1/audit/verify", "Verify that the audit trail is intact", _verify, _VERIFIED),
-    Route("GET", "/v1/stats", "Count calls, failures and durations", _stats, _STATS, _RANGE),
+    Route("GET", "/v1/stats", "Count calls, failures and durations", _stats, schema_of(usage.UsageSummary), _RANGE),
     Route("GET", "/v1/settings", "Show settings, rules and MCP servers", _settings, _SETTINGS, WORKSPACE),
 )

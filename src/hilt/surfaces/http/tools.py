@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hilt.call import Json
-from hilt.desk.encoding import plain
-from hilt.desk.tools import offered
+from hilt.desk.encoding import fields_of, plain
+from hilt.desk.tools import AvailableTool, offered
 from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, page
@@ -14,18 +14,7 @@ from hilt.surfaces.http.workspaces import ServedWorkspace
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 
-_TOOL = record(
-    {
-        "id": STRING,
-        "name": STRING,
-        "title": STRING,
-        "description": STRING,
-        "source": STRING,
-        "effects": array(STRING),
-        "input_schema": {"type": "object"},
-        "output_schema": {"type": ["object", "null"]},
-    }
-)
+_TOOL = record({"id": STRING, **fields_of(AvailableTool)})
 _ERROR = record({"file": STRING, "line": {"type": ["integer", "null"]}, "message": STRING})
 _LIST = record({"tools": array(_TOOL), "errors": array(_ERROR), "next": _STRING_OR_NULL, "total": INTEGER})
 

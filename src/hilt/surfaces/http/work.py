@@ -9,7 +9,7 @@ from typing import Any
 from hilt.call import Json
 from hilt.desk import agents, sessions, tasks
 from hilt.desk.agents import Agent
-from hilt.desk.encoding import plain
+from hilt.desk.encoding import fields_of, plain, schema_of
 from hilt.errors import ToolError
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem, from_error
@@ -19,7 +19,6 @@ from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
 _AGENTS_MAX = 10_000
 _OFFSET_MAX = 2**53
 
-_STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 _INTEGER_OR_NULL: Schema = {"type": ["integer", "null"]}
 
 JOB = record(
@@ -46,19 +45,7 @@ _INPUT: Schema = {
     "additionalProperties": False,
 }
 
-TASK = record(
-    {
-        "id": INTEGER,
-        "title": STRING,
-        "description": STRING,
-        "status": tasks.STATUS,
-        "owner": STRING,
-        "ready": BOOLEAN,
-        "blockedBy": array(INTEGER),
-        "created": STRING,
-        "updated": STRING,
-    }
-)
+TASK = schema_of(tasks.ListedTask)
 _NEW_TASK: Schema = {
     "type": "object",
     "properties": tasks.FIELDS,
@@ -74,19 +61,7 @@ _TASK_CHANGE: Schema = {
 
 AGENT = record(
     {
-        "id": STRING,
-        "parent": STRING,
-        "agent": STRING,
-        "title": STRING,
-        "status": {"type": "string", "enum": ["queued", "running", "completed", "failed", "cancelled"]},
-        "idle": BOOLEAN,
-        "depth": INTEGER,
-        "created": STRING,
-        "changed": STRING,
-        "error_code": _STRING_OR_NULL,
-        "input_tokens": INTEGER,
-        "output_tokens": INTEGER,
-        "model": _STRING_OR_NULL,
+        **fields_of(Agent),
         "cost": {"type": ["number", "null"]},
         "prompt": STRING,
         "answer": STRING,
@@ -100,18 +75,7 @@ _MESSAGE: Schema = {
     "required": ["text"],
     "additionalProperties": False,
 }
-SESSION_ROW = record(
-    {
-        "id": STRING,
-        "started": STRING,
-        "changed": STRING,
-        "model": _STRING_OR_NULL,
-        "title": _STRING_OR_NULL,
-        "transcript": BOOLEAN,
-        "messages": array({"type": "object"}),
-    },
-    optional="messages",
-)
+SESSION_ROW = record({**fields_of(sessions.ListedSession), "messages": array({"type": "object"})}, optional="messages")
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------
