@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 
 import pytest
@@ -65,3 +66,44 @@ def test_any_bytes_have_a_size_or_none(start, rest):
 
 def test_a_jpeg_of_endless_padding_has_no_size():
     assert dimensions(b"\xff\xd8" + b"\xff" * 5_000_000) is None
+
+
+def saved(kind: str) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("L", (3000, 2000)).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def screen(width: int, height: int) -> bytes:
+    picture = saved("GIF")
+    return picture[:6] + struct.pack("<HH", width, height) + picture[10:]
+
+
+def misleading(mark: bytes) -> bytes:
+    """A JPEG whose real frame comes before a forged one, for a reader that takes what follows the mark for a length."""
+    picture = saved("JPEG")
+    forged = b"\xff\xc0\x00\x0b\x08\x00\x01\x00\x01\x01\x01\x11\x00"
+    comment = b"\xff\xfe" + struct.pack(">H", 65000) + b"x" * 64998
+    rest = 2 + 2 + 0xFFFE - 2 - 2 - len(comment) - 4
+    return (
+        picture[:2] + mark + comment + b"\xff\xfe" + struct.pack(">H", rest + 15) + b"x" * rest + forged + picture[2:]
+    )
+
+
+@pytest.mark.parametrize(
+    "data, expected",
+    [
+        (screen(1, 1), (3000, 2000)),
+        (screen(0, 0), (3000, 2000)),
+        (screen(5000, 1), (5000, 2000)),
+        (screen(1, 1).replace(b",\0\0\0\0", b"!\xfe\x03,\1\0\0!\xf9\4\0\0\0\0\0,\0\0\0\0", 1), (3000, 2000)),
+        (misleading(b"\xff\xd0"), None),
+        (misleading(b"\xff\xd8"), None),
+        (misleading(b"\xff\x01"), None),
+        (b"\xff\xd8\xff\xee\0\0" + saved("JPEG")[2:], None),
+        (saved("PNG")[:8] + b"\0\0\0\x08tEXt" + b"\0\0\0\1" * 3 + saved("PNG")[8:], None),
+        (b"RIFF\0\0\0\0WEBPEXIF\x08\0\0\0" + b"\0" * 8 + saved("WEBP")[12:], None),
+    ],
+)
+def test_a_header_that_programs_read_differently_does_not_hide_a_large_image(data, expected):
+    assert dimensions(data) == expected

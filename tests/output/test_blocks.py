@@ -32,6 +32,7 @@ def blob(characters: int) -> Block:
 
 
 SMALL = image(png(1, 1))
+UNKNOWN = ", whose header does not tell its width and height. A result"
 
 
 def result_of(base: str, blocks: list[Block], data: Any = None) -> Result:
@@ -54,7 +55,10 @@ def result_of(base: str, blocks: list[Block], data: Any = None) -> Result:
         ([blob(CHARACTERS // 2)] * 3, [blob(CHARACTERS // 2)] * 2, "1 of 3 content blocks"),
         ([{"type": "text", "text": "x" * 200_000}, SMALL], [SMALL], "text of 200012 characters"),
         ([{**SMALL, "_meta": {"a": ["x" * 200_000]}}, SMALL], [SMALL], "1 of 2 content blocks: image of"),
-        ([{**SMALL, "data": "not base64!"}, SMALL], [{**SMALL, "data": "not base64!"}, SMALL], ""),
+        ([{**SMALL, "data": "not base64!"}, SMALL], [SMALL], UNKNOWN),
+        ([image(b"\xff\xd8\xff\xd0" + b"x" * 50), SMALL], [SMALL], UNKNOWN),
+        ([image(b"\0\0\0\x1cftypavif")], [], UNKNOWN),
+        ([{"type": "image", "data": "AAAA"}], [], UNKNOWN),
         ([{"type": "resource", "resource": {"blob": image(png(9000, 9000))["data"]}}], [], "9000 x 9000 pixels"),
     ],
 )

@@ -406,7 +406,11 @@ def test_a_result_becomes_text_data_and_blocks(bench):
 
     assert picture.text == "look\n[a://t]\ninside\n[more is at file:///more]"
     assert [block["type"] for block in picture.content] == ["image", "audio", "resource"]
-    assert picture.content[0] == {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    assert picture.content[0] == {
+        "type": "image",
+        "data": "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=",
+        "mimeType": "image/png",
+    }
     assert picture.content[2]["resource"]["blob"] == "aGk="
     assert "secret" not in repr(picture)
     assert (structured.data, structured.error) == ({"n": 1}, None)

@@ -3,6 +3,7 @@ import DOMPurify from "dompurify";
 import markdownIt from "markdown-it";
 import { oneLine, visible } from "../text.js";
 import { highlighted } from "./highlighting.js";
+import { pixelBudget } from "./images.js";
 
 const CHARACTERS_MAX = 200_000;
 const LINE_MAX = 20_000;
@@ -59,6 +60,14 @@ export function rendered(text) {
     ALLOW_ARIA_ATTR: false,
     RETURN_DOM_FRAGMENT: true,
   });
+  const measure = pixelBudget();
+  for (const image of fragment.querySelectorAll("img")) {
+    const note = document.createElement("span");
+    note.className = "muted";
+    note.textContent = `[image: ${image.alt}]`;
+    image.replaceWith(note);
+    measure(image, (fits) => fits && note.replaceWith(image));
+  }
   for (const code of fragment.querySelectorAll("pre > code[class^='language-']")) highlight(code);
   for (const block of fragment.querySelectorAll("pre")) block.tabIndex = 0;
   return fragment;

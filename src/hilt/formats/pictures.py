@@ -1,26 +1,30 @@
-"""The width and height of an image, from its header alone."""
+"""The width and height of an image, from its header alone.
+
+A header that programs may read in different ways has no size here: a bomb would be let through as a small image.
+"""
 
 from __future__ import annotations
 
 from struct import error, unpack_from
 
-_SEGMENTS = 1000  # of a JPEG, before its frame header
+_SEGMENTS = 1000  # of a JPEG or GIF, before the header of its first frame
+_ALONE = (0x01, *range(0xD0, 0xDA))  # marks of a JPEG without a length
 
 
 def dimensions(data: bytes) -> tuple[int, int] | None:
     """Return the width and height of a PNG, JPEG, GIF, WebP or BMP; None for others and broken ones."""
     try:
         return _dimensions(data)
-    except error:
+    except (error, IndexError):
         return None  # the header is incomplete
 
 
 def _dimensions(data: bytes) -> tuple[int, int] | None:
     width = height = 0
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+    if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
         width, height = unpack_from(">II", data, 16)
     elif data.startswith((b"GIF87a", b"GIF89a")):
-        width, height = unpack_from("<HH", data, 6)
+        width, height = _gif(data)
     elif data.startswith(b"BM"):
         is_old = unpack_from("<I", data, 14)[0] == 12
         width, height = map(abs, unpack_from("<HH" if is_old else "<ii", data, 18))
@@ -31,6 +35,23 @@ def _dimensions(data: bytes) -> tuple[int, int] | None:
     return (width, height) if width and height else None
 
 
+def _gif(data: bytes) -> tuple[int, int]:
+    """Return the size of the screen, or of what it needs for the first frame: programs enlarge it."""
+    width, height, flags = unpack_from("<HHB", data, 6)
+    position = 13 + (6 << (flags & 7) if flags & 0x80 else 0)
+    for _ in range(_SEGMENTS):
+        if data[position] == 0x2C:
+            left, top, frame_width, frame_height = unpack_from("<4H", data, position + 1)
+            return max(width, left + frame_width), max(height, top + frame_height)
+        if data[position] != 0x21:
+            break
+        position += 2
+        while data[position]:
+            position += 1 + data[position]
+        position += 1
+    return 0, 0
+
+
 def _webp(data: bytes) -> tuple[int, int]:
     if data[12:16] == b"VP8 ":
         width, height = unpack_from("<HH", data, 26)
@@ -38,7 +59,9 @@ def _webp(data: bytes) -> tuple[int, int]:
     if data[12:16] == b"VP8L":
         bits = unpack_from("<I", data, 21)[0]
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    return unpack_from("<I", data, 24)[0] % (1 << 24) + 1, unpack_from("<I", data, 26)[0] // 256 + 1
+    if data[12:16] == b"VP8X":
+        return unpack_from("<I", data, 24)[0] % (1 << 24) + 1, unpack_from("<I", data, 26)[0] // 256 + 1
+    return 0, 0
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
@@ -46,7 +69,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
     position = 2
     for _ in range(_SEGMENTS):
         mark, kind, length = unpack_from(">BBH", data, position)
-        if mark != 0xFF:
+        if mark != 0xFF or (kind != 0xFF and (kind in _ALONE or length < 2)):
             break
         if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
             height, width = unpack_from(">HH", data, position + 5)

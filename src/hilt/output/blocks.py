@@ -10,6 +10,7 @@ BLOCKS = 100
 CHARACTERS = 8 << 20  # of base64
 PIXELS = 64_000_000  # of all images
 _NAMED = 5  # blocks left out that the note describes
+_UNDRAWN = ("image/svg+xml", "image/tiff", "image/x-icon")  # models and the console do not draw them
 
 
 def within_budget(blocks: tuple[dict[str, Any], ...], text_limit: int) -> tuple[tuple[dict[str, Any], ...], str]:
@@ -22,12 +23,15 @@ def within_budget(blocks: tuple[dict[str, Any], ...], text_limit: int) -> tuple[
         encoded = encoded if isinstance(encoded, str) else ""
         length = _length(block) - len(encoded)
         is_short = text + length <= text_limit and data + len(encoded) <= CHARACTERS and len(fitting) < BLOCKS
-        width, height = _dimensions(encoded) if is_short else (0, 0)
-        if is_short and pixels + width * height <= PIXELS:
+        width, height = (_dimensions(encoded) if is_short else None) or (0, 0)
+        # programs draw an image by its contents, so one of unknown size may be a bomb
+        is_known = width > 0 or block.get("type") != "image" or block.get("mimeType") in _UNDRAWN
+        if is_short and is_known and pixels + width * height <= PIXELS:
             fitting.append(block)
             text, data, pixels = text + length, data + len(encoded), pixels + width * height
         else:
             size = f"{width} x {height} pixels" if width else f"{length + len(encoded)} characters"
+            size += ", whose header does not tell its width and height" if is_short and not is_known else ""
             left_out.append(f"{str(block['type'])[:20]} of {size}")
     if not left_out:
         return blocks, ""
@@ -58,10 +62,10 @@ def _length(block: dict[str, Any]) -> int:
     return total
 
 
-def _dimensions(encoded: str) -> tuple[int, int]:
+def _dimensions(encoded: str) -> tuple[int, int] | None:
     from base64 import b64decode
 
     try:
-        return dimensions(b64decode(encoded)) or (0, 0)
+        return dimensions(b64decode(encoded, validate=True))
     except ValueError:
-        return 0, 0  # not base64
+        return None  # not base64

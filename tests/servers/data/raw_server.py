@@ -148,7 +148,7 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
                 "_meta": {"secret": 1},
                 "content": [
                     {"type": "text", "text": "look"},
-                    {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+                    {"type": "image", "data": "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=", "mimeType": "image/png"},
                     {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
                     {"type": "resource", "resource": {"uri": "a://t", "text": "inside", "mimeType": "text/plain"}},
                     {"type": "resource", "resource": {"uri": "a://b", "blob": "aGk="}},
