@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -160,6 +160,21 @@ def test_the_architecture_page_lists_every_folder_and_module():
     existing = {top_level(module) for module in MODULES} - {"__init__", "__main__"}
 
     assert listed == existing
+
+
+# modules of two rooms that still have the same name: remove what is mended, add nothing
+STILL_OF_ONE_NAME = {"backend", "children", "client", "commands", "events", "guard", "hosts", "layers"}
+
+
+def test_a_module_name_stands_for_one_thing():
+    """A tool, the desk and each surface may have a module for the same noun; below them every name is used once."""
+    names = Counter(
+        module.rpartition(".")[2]
+        for module in MODULES
+        if top_level(module) not in ("surfaces", "desk", "tools") and not module.endswith("__init__")
+    )
+
+    assert {name for name, count in names.items() if count > 1} == STILL_OF_ONE_NAME
 
 
 TOOLS = [module for module in MODULES if top_level(module) == "tools" and module != "tools.__init__"]

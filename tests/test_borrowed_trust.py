@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hilt.agents.definitions import read_definitions
+from hilt.agents.agent_files import read_definitions
 from hilt.agents.prompts import project_instructions
 from hilt.call import Call
 from hilt.errors import ToolError

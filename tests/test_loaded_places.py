@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hilt.agents.definitions import read_definitions
+from hilt.agents.agent_files import read_definitions
 from hilt.desk.trust import loaded_file
 from hilt.errors import ToolError
 from hilt.loaders import PLACES, LoaderPlace

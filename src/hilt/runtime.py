@@ -324,7 +324,7 @@ class Runtime:
         url = self.settings["agents.database"]
         if not url:
             return Roster(self.state, self.id)
-        from hilt.agents.durable.places import open_shared
+        from hilt.agents.durable.stores import open_shared
 
         name = self.settings["workspace.name"] or self.id
         return Roster(self.state, name, open_shared(url, name))

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from hilt.agents.asking import Clock
 from hilt.agents.budgets import RunLimits
 from hilt.agents.conversation import Conversation
+from hilt.agents.model_requests import Clock
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import Record
 from hilt.output.run_events import CallFinished, Event, Notice, RunEnded, TextPiece, TokensUsed

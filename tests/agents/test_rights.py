@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hilt.agents.definitions import AgentDefinition
+from hilt.agents.agent_files import AgentDefinition
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.runtime import Runtime

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hilt.call import Call
-from hilt.lsp import asking, pool, server_connection
+from hilt.lsp import answering, pool, server_connection
 from tests.lsp.scripted import EVERYTHING, Bench, ask, failure, place, processes_of, span, text
 from tests.marks import wait_until
 
@@ -57,7 +57,7 @@ def test_a_server_that_cannot_start_is_tried_twice_and_reported(bench):
 
 
 def test_a_server_that_does_not_answer_is_stopped_and_the_next_call_starts_another(bench, monkeypatch):
-    monkeypatch.setattr(asking, "START_SECONDS", 3.0)
+    monkeypatch.setattr(answering, "START_SECONDS", 3.0)
     bench.script(mute=["textDocument/hover"], results={"textDocument/definition": definition(bench)})
     with bench.runtime() as runtime:
         hung = ask(runtime, "hover", "a.lua", line=2, symbol="x")

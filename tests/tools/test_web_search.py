@@ -13,7 +13,7 @@ import pytest
 from hilt.call import Result
 from hilt.runtime import Runtime
 from hilt.testing import environment
-from hilt.web import client, providers
+from hilt.web import client, search_providers
 from tests.web.servers import Request, Site, answer, redirect, serving
 
 KEYS = {"exa": "EXA_API_KEY", "tavily": "TAVILY_API_KEY", "brave": "BRAVE_API_KEY"}
@@ -199,7 +199,7 @@ def failing(times: int, response: bytes, then: Callable[[Request], bytes]) -> Ca
     ],
 )
 def test_a_busy_server_is_retried(base, monkeypatch, sent):
-    monkeypatch.setattr(providers, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(search_providers, "WAIT_SECONDS", 0.01)
     result, site = searched(base, "tavily", failing(2, sent, tavily))
 
     assert result.ok, result.error
@@ -207,12 +207,12 @@ def test_a_busy_server_is_retried(base, monkeypatch, sent):
 
 
 def test_retries_stop_for_a_server_that_keeps_failing(base, monkeypatch):
-    monkeypatch.setattr(providers, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(search_providers, "WAIT_SECONDS", 0.01)
     result, site = searched(base, "tavily", answer("out of order", status="500 Internal"))
 
     assert result.error is not None
     assert (result.error.code, result.error.message) == ("network_error", "tavily returned status 500: out of order")
-    assert len(site.requests) == providers.ATTEMPTS
+    assert len(site.requests) == search_providers.ATTEMPTS
 
 
 def test_rate_limiting_is_reported_with_the_time_to_wait(base):

@@ -21,13 +21,13 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from hilt.agents.asking import MeteredModel
 from hilt.agents.context_size import CHARACTERS_PER_TOKEN, ContextSize
 from hilt.agents.dialogue import Dialogue
 from hilt.agents.interruption import offload
 from hilt.agents.loop_hooks import LoopHooks
 from hilt.agents.marks import Marks, source_of
 from hilt.agents.model import ModelFault, ModelInput
+from hilt.agents.model_requests import MeteredModel
 from hilt.agents.offering import Offering
 from hilt.agents.transcripts import Record
 from hilt.output.run_events import Event, Notice

@@ -28,7 +28,6 @@ from functools import partial
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
 
 from hilt.agents import references
-from hilt.agents.asking import Clock, MeteredModel
 from hilt.agents.budgets import RunLimits
 from hilt.agents.calls import MadeCall, TurnCalls, image_of, made_calls, result_part
 from hilt.agents.compaction import Compaction
@@ -38,6 +37,7 @@ from hilt.agents.loop_hooks import LoopHooks
 from hilt.agents.marks import Marks
 from hilt.agents.messages import Content
 from hilt.agents.model import LanguageModel, ModelFault, ModelInput
+from hilt.agents.model_requests import Clock, MeteredModel
 from hilt.agents.offering import Offering
 from hilt.agents.repetition import END_AT, LoopGuard
 from hilt.agents.steps import Steps, TranscriptOnly
@@ -328,7 +328,7 @@ class Conversation:
 
     def _save_readable(self, records: Sequence[Record]) -> str | None:
         """Save the whole transcript as Markdown where `read_file` can open it; return its path."""
-        from hilt.agents.reading import as_markdown
+        from hilt.agents.transcript_views import as_markdown
 
         return self.runtime.keep_text(as_markdown(records), "transcript.md")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilt.agents.definitions import AgentDefinition
+from hilt.agents.agent_files import AgentDefinition
 from hilt.authority.authority import Authority
 from hilt.policy.modes import find_mode, narrowest
 

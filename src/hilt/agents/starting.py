@@ -18,10 +18,10 @@ from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.agents.asking import Clock
     from hilt.agents.budgets import RunLimits
     from hilt.agents.conversation import Conversation
     from hilt.agents.model import LanguageModel
+    from hilt.agents.model_requests import Clock
     from hilt.agents.prices import CostMeter
     from hilt.agents.steps import Steps
     from hilt.context import Attendant
@@ -165,9 +165,9 @@ def open_conversation(
     `agent` is the name of the definition whose text is the `role`, for the record.
     """
     model = open_model(runtime, program, choice)
-    from hilt.agents.asking import Clock
     from hilt.agents.budgets import RunLimits
     from hilt.agents.conversation import Conversation
+    from hilt.agents.model_requests import Clock
     from hilt.agents.steps import TranscriptOnly
 
     transcript, marks = open_transcript(runtime, model.name, title, is_new=is_new, agent=agent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hilt.agents.durable.places import machine_name
+from hilt.agents.durable.stores import machine_name
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.formats.times import Moment

@@ -74,7 +74,7 @@ class SentPrompt(NamedTuple):
 
     def as_text(self) -> str:
         """Return it for a person, without the tools."""
-        from hilt.agents.reading import as_markdown
+        from hilt.agents.transcript_views import as_markdown
 
         return "\n\n---\n\n".join(filter(None, (self.system, as_markdown(self.messages).strip("\n"), self.prompt)))
 
@@ -96,7 +96,7 @@ class EarlierRun(NamedTuple):
 
 def role(runtime: Runtime, name: str, *, own_model: bool) -> RunRole:
     """Return how an agent definition configures a run; it can only remove tools and permissions."""
-    from hilt.agents.definitions import read_definitions
+    from hilt.agents.agent_files import read_definitions
     from hilt.agents.granting import granted_mode, granted_tools
 
     definition = read_definitions(runtime).find(name)
@@ -254,9 +254,9 @@ class DurableRun:
         limits: RunLimits,
         asks_person: bool,
     ) -> None:
+        from hilt.agents.agent_files import DEFAULT, with_all_tools
         from hilt.agents.budgets import Budget
         from hilt.agents.child_conversation import RunCaller
-        from hilt.agents.definitions import DEFAULT, with_all_tools
         from hilt.agents.references import expand
         from hilt.state.agent_calls import AgentOrder
 

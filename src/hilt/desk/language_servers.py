@@ -7,7 +7,7 @@ from typing import Any
 
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.lsp.questions import ServerQuestion, from_error
+from hilt.lsp.queries import ServerQuestion, from_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

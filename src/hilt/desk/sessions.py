@@ -7,8 +7,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from hilt.agents.reading import as_markdown, as_messages
 from hilt.agents.starting import transcripts_of
+from hilt.agents.transcript_views import as_markdown, as_messages
 from hilt.agents.transcripts import SessionFile, read
 from hilt.authority.authority import MODE
 from hilt.authority.principal import Values

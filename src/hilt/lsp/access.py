@@ -12,7 +12,7 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.lsp.language_server import Report
 from hilt.lsp.pool import CallerEnvironment, LanguageServers
-from hilt.lsp.questions import ServerAnswer, ServerQuestion, to_error
+from hilt.lsp.queries import ServerAnswer, ServerQuestion, to_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

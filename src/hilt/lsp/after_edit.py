@@ -10,7 +10,7 @@ from hilt.errors import ToolError
 from hilt.lsp.access import Languages
 from hilt.lsp.known_servers import language_of
 from hilt.lsp.positions import SourceLines
-from hilt.lsp.questions import ServerQuestion
+from hilt.lsp.queries import ServerQuestion
 from hilt.lsp.shapes import Diagnostic, diagnostic_line, diagnostics
 
 SECONDS = 2.0  # maximum delay of a reply

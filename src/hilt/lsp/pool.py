@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from hilt import __version__
 from hilt.errors import ToolError
-from hilt.lsp.asking import Asking, printed
+from hilt.lsp.answering import Asking, printed
 from hilt.lsp.disk import DiskWatch
 from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site
 from hilt.lsp.language_server import LanguageServer, Report
-from hilt.lsp.questions import ServerAnswer, ServerQuestion
+from hilt.lsp.queries import ServerAnswer, ServerQuestion
 from hilt.lsp.server_connection import RunningProgram, ServerError, ServerExited, ServerTimeout
 
 TYPE_CHECKING = False

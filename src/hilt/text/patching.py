@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 
 from hilt.errors import ToolError
-from hilt.text.codex import BEGIN, parse_codex
+from hilt.text.codex_patches import BEGIN, parse_codex
 from hilt.text.operations import Operation, PatchHunk, PatchLine, invalid
 from hilt.text.placing import apply_hunks
 from hilt.text.unified import OPENINGS, parse_unified

@@ -13,7 +13,7 @@ from hilt.lsp import shapes
 from hilt.lsp.access import Languages
 from hilt.lsp.known_servers import Language, endings, language_of
 from hilt.lsp.positions import Position, SourceLines, find_symbol, to_character
-from hilt.lsp.questions import ServerAnswer, ServerQuestion
+from hilt.lsp.queries import ServerAnswer, ServerQuestion
 from hilt.lsp.shapes import Location, Symbol, TextChange, diagnostic_line
 from hilt.output import views
 from hilt.params import Line, ReadPath

@@ -45,7 +45,7 @@ def web_search(
     """
     if not query.strip():
         raise ToolError("invalid_args", "query is empty.", suggestion="Pass keywords or a question.")
-    from hilt.web.providers import SearchQuery, search
+    from hilt.web.search_providers import SearchQuery, search
 
     name, hits = search(ctx.web, SearchQuery(query, count, type), provider or ctx.settings["web.search_provider"])
     results = [item._asdict() for item in hits]

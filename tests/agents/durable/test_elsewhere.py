@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from hilt.agents.agent_settings import open_stored
-from hilt.agents.durable.places import machine_name
+from hilt.agents.durable.stores import machine_name
 from hilt.agents.worktrees import Worktrees
 from hilt.errors import ToolError
 from hilt.runtime import Runtime

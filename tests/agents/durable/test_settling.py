@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hilt.agents.calls import MadeCall
-from hilt.agents.durable.places import machine_name
 from hilt.agents.durable.runs import InterruptedCalls, runs_of_last_turn
+from hilt.agents.durable.stores import machine_name
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.runtime import Runtime

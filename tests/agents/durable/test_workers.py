@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import pytest
 
 from hilt import __version__
-from hilt.agents.durable.places import machine_name
+from hilt.agents.durable.stores import machine_name
 from hilt.runtime import Runtime
 from tests.agents.durable.cluster import (
     STRESS,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hilt.agents.durable.places import DurablePlace, local_steps, open_workflows
+from hilt.agents.durable.stores import DurablePlace, local_steps, open_workflows
 from tests.handles import open_below
 
 

@@ -96,7 +96,7 @@ def test_questions_cannot_control_the_terminal(chat):
 @pytest.mark.parametrize("status", [400, 500])
 def test_errors_of_the_provider_cannot_control_the_terminal(chat, status):
     turns = [Turn(status=status, message=EVIL)] * 6
-    screen = chat(*turns, constants=("hilt.agents.asking:FIRST_PAUSE=0.01",))
+    screen = chat(*turns, constants=("hilt.agents.model_requests:FIRST_PAUSE=0.01",))
 
     screen.send("Hello")
     screen.expect("model_error")

@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 
 from hilt import __version__
-from hilt.agents.durable.places import machine_name
+from hilt.agents.durable.stores import machine_name
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.agent_runs import OwnerRecord

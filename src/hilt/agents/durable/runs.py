@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from hilt import pipeline
-from hilt.agents.durable.places import DurablePlace, machine_name, open_workflows
+from hilt.agents.durable.stores import DurablePlace, machine_name, open_workflows
 from hilt.agents.steps import RunCalls, Settle, unknown_outcome
 from hilt.agents.transcripts import Record, Transcripts, read
 from hilt.authority.authority import only_reads

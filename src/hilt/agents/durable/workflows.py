@@ -21,8 +21,8 @@ from dbos import error as dbos_errors
 
 from hilt import __version__
 from hilt.agents.durable.leases import TakenOver
-from hilt.agents.durable.places import DurablePlace, local_steps
 from hilt.agents.durable.postgres import PostgresDatabase
+from hilt.agents.durable.stores import DurablePlace, local_steps
 from hilt.agents.transcripts import Record
 from hilt.errors import ToolError
 from hilt.state.locks import held

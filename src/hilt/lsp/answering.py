@@ -10,7 +10,7 @@ from hilt.errors import ToolError
 from hilt.lsp.known_servers import language_of
 from hilt.lsp.language_server import LanguageServer, Report, SourceFile, to_uri
 from hilt.lsp.positions import SourceLines, to_units
-from hilt.lsp.questions import ServerAnswer, ServerQuestion
+from hilt.lsp.queries import ServerAnswer, ServerQuestion
 from hilt.lsp.server_connection import ServerError, ServerTimeout
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from hilt.agents.definitions import parse, read_definitions
+from hilt.agents.agent_files import parse, read_definitions
 from hilt.errors import ToolError
 from hilt.skills.folder_contents import UnusableFile
 from hilt.state.trust import Trust
