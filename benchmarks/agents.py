@@ -110,7 +110,7 @@ def _calls(runtime: Runtime) -> None:
 def _talk(place: Place, number: int) -> None:
     async def main() -> None:
         with Runtime(place.workspace, environ=place.environ, session=f"loop{number}") as runtime:
-            transcripts = Transcripts(runtime.state, runtime.id, Redactor({}))
+            transcripts = Transcripts(runtime.parts.state, runtime.parts.id, Redactor({}))
             transcript = transcripts.create(runtime.session)
             conversation = Conversation(
                 runtime, ScriptedModel(), transcript, lambda event: None, marks=Marks(), limits=RunLimits(turns=None)

@@ -46,7 +46,7 @@ def figures() -> Iterator[Figure]:
 def _steps(place: Place, name: str, flags: dict[str, str]) -> Iterator[Figure]:
     with Runtime(place.workspace, environ=place.environ, flags=flags) as runtime:
         durable = DurableRuns(runtime)
-        runtime.listen(lambda: None)  # as a worker does
+        runtime.parts.listen(lambda: None)  # as a worker does
         try:
             talk = partial(_talk, runtime, durable)
             rounds = [
@@ -113,7 +113,7 @@ def _talk(runtime: Runtime, durable: DurableRuns, turns: int, steps: Steps) -> N
 
     async def main() -> RunEnded:
         own = runtime.in_session(session, runtime.settings)
-        transcript = Transcripts(runtime.state, runtime.id, Redactor({})).create(session)
+        transcript = Transcripts(runtime.parts.state, runtime.parts.id, Redactor({})).create(session)
         limits = RunLimits(turns=None)
         conversation = Conversation(
             own, ScriptedModel(turns), transcript, lambda event: None, marks=Marks(), limits=limits, steps=steps

@@ -207,13 +207,13 @@ def ask(api: Api) -> None:
 
 def start_agents(runtime: Runtime, owner: Owner) -> None:
     """Record a tree of agents: one that has answered, with one running and one failed child."""
-    roster, transcripts = runtime.roster(), transcripts_of(runtime)
+    roster, transcripts = runtime.parts.roster, transcripts_of(runtime)
 
     def start(parent: str, name: str, title: str) -> str:
         profile = AgentProfile(("read_file", "search_files"), "normal", MODEL)
         new = NewAgent(parent, SESSION, "spawned", name, title, title, "{}", profile)
         id = roster.create(new, LIMITS, owner=owner.name).id
-        with closing(transcripts.create(id, workspace=runtime.root, model=MODEL, title=title)) as transcript:
+        with closing(transcripts.create(id, workspace=runtime.parts.root, model=MODEL, title=title)) as transcript:
             transcript.append("user", content=title)
             parts = [
                 {"text": "I'll search for it."},
@@ -230,7 +230,7 @@ def start_agents(runtime: Runtime, owner: Owner) -> None:
     failed = start(reviewer, "general", "Compare prices with the supplier's list")
     roster.finish(failed, owner.name, AgentOutcome("failed", "The list is not here.", "not_found", 5200, 410))
     roster.finish(reviewer, owner.name, AgentOutcome("completed", "Totals are rounded once.", "", 18_200, 1_350))
-    with closing(Spending(runtime.state)) as spending:
+    with closing(Spending(runtime.parts.state)) as spending:
         today = str(date.today())  # noqa: DTZ011  # stored by local days
         spending.add(today, MODEL, input_tokens=25_800, output_tokens=1_820, cost=Decimal("0.1047"))
 
@@ -290,20 +290,20 @@ def serve(place: Path) -> int:
     environ |= {"HILT_CONFIG_DIR": str(config), "HILT_STATE_DIR": str(state), "HILT_RESIDENT": "off"}
     with ExitStack() as stack:
         runtime = stack.enter_context(Runtime(str(project), session=SESSION, environ=environ))
-        owner = stack.enter_context(closing(Owner(runtime.state)))
+        owner = stack.enter_context(closing(Owner(runtime.parts.state)))
         start_agents(runtime, owner)
         server, lines = stack.enter_context(serving(project, environ | tokens))
         port = urlsplit(lines[0]).port
         assert port is not None
         api = Api(port, tokens)
         play(api)
-        approvals = stack.enter_context(closing(Approvals(runtime.state)))
+        approvals = stack.enter_context(closing(Approvals(runtime.parts.state)))
         stack.enter_context(approvals.attend("playground"))
         ask(api)
         sys.stdout.writelines(lines)
         sys.stdout.flush()
         if sys.stdout.isatty():
-            open_browser(lines[0].strip(), runtime.state, runtime.surroundings)
+            open_browser(lines[0].strip(), runtime.parts.state, runtime.parts.surroundings)
         return server.wait()
 
 

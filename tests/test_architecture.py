@@ -32,8 +32,10 @@ LAYERS: tuple[set[str], ...] = (
     {"files", "processes", "skills"},
     {"context"},
     {"pipeline", "search"},
-    {"authority", "running", "active_call"},
+    {"authority", "active_call"},
     {"tools", "dialects", "custom", "servers"},
+    {"running"},
+    {"parts"},
     {"runtime"},
     {"agents"},
     {"desk"},
@@ -46,10 +48,15 @@ SAME_LAYER: dict[str, set[str]] = {
     "web": {"sandbox"},  # pages are converted in a limited child
     "processes": {"files"},
     "listing": {"catalog"},
-    "active_call": {"running"},
-    "running": {"active_call"},
     "servers": {"custom"},
+    "parts": {"agents"},  # the database of the agents
     "runtime": {"agents"},  # the tools that start agents reach them through their context
+}
+# those who are handed an object from above, whose type they import
+TYPES_FROM_ABOVE: dict[str, set[str]] = {
+    "context": {"running"},
+    "active_call": {"running"},
+    "running": {"parts", "agents"},
 }
 
 
@@ -71,12 +78,14 @@ def tree(module: str) -> ast.Module:
 
 
 @cache
-def imports(module: str) -> frozenset[str]:
-    """Return all imports of a module, including those in functions and for types only."""
+def imports(module: str, *, types: bool = True) -> frozenset[str]:
+    """Return all imports of a module, including those in functions and, with `types`, for types only."""
     imported: set[str] = set()
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, ast.expr):  # contains no statements
+            return
+        if not types and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             return
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
@@ -94,8 +103,8 @@ def imports(module: str) -> frozenset[str]:
     return frozenset(imported)
 
 
-def hilt_imports(module: str) -> set[str]:
-    return {name.removeprefix("hilt.") for name in imports(module) if name.startswith("hilt.")}
+def hilt_imports(module: str, *, types: bool = True) -> set[str]:
+    return {name.removeprefix("hilt.") for name in imports(module, types=types) if name.startswith("hilt.")}
 
 
 def top_level(module: str) -> str:
@@ -107,8 +116,10 @@ def rank(module: str) -> int:
 
 
 def may_import(module: str, other: str) -> bool:
-    same = top_level(module) == top_level(other)
-    return same or rank(other) < rank(module) or top_level(other) in SAME_LAYER.get(top_level(module), ())
+    package, imported = top_level(module), top_level(other)
+    if imported in TYPES_FROM_ABOVE.get(package, ()):
+        return other not in hilt_imports(module, types=False)
+    return package == imported or rank(other) < rank(module) or imported in SAME_LAYER.get(package, ())
 
 
 def test_every_module_has_a_layer():

@@ -79,9 +79,9 @@ class Neighbours:
         with runtime:
             loaded = {
                 "config": runtime.settings["mode"] == "yolo" or "write_file" in runtime.settings["alwaysAllow"],
-                "tool": "planted" in runtime.custom().definitions,
-                "skill": "planted" in runtime.skills().current().skills,
-                "command": "planted" in runtime.skills().current().commands,
+                "tool": "planted" in runtime.parts.toolbox.tools_found().definitions,
+                "skill": "planted" in runtime.parts.skills.current().skills,
+                "command": "planted" in runtime.parts.skills.current().commands,
                 "agent": "planted" in read_definitions(runtime).known,
                 "instructions": "Planted" in project_instructions(runtime).text,
             }
@@ -89,7 +89,7 @@ class Neighbours:
             loaded["rules"] = (decision.verdict, decision.voter) == ("allow", "rules")
             runtime.call("read_file", path="hook.sh")
             loaded["hooks"] = os.path.exists(folder.join("ran"))
-            if servers := runtime.servers():
+            if servers := runtime.parts.servers:
                 servers.tools()
                 loaded["servers"] = bool(servers.configured().servers)
         if os.path.exists(folder.join("ran")):

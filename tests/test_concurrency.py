@@ -73,11 +73,11 @@ def test_twelve_processes_edit_five_files_and_no_change_and_no_snapshot_is_lost(
         listed = runtime.call("undo", action="list").data
         ids = list(dict.fromkeys(entry["id"] for entry in listed["snapshots"]))
         assert (len(ids), listed["total"]) == (600, 600)
-        assert runtime.trail.verify() is None
-        assert len(runtime.trail.rows(tool="edit_file")) == 600
+        assert runtime.parts.trail.verify() is None
+        assert len(runtime.parts.trail.rows(tool="edit_file")) == 600
         for id in ids:
             # each undo removes exactly one line: the newest one of its file
-            file = runtime.history().find(id).snapshots[0].path
+            file = runtime.parts.history.find(id).snapshots[0].path
             before = added(folder.read(file))
             assert runtime.call("undo", action="restore", id=id).ok
             assert added(folder.read(file)) == before[:-1]
@@ -90,8 +90,8 @@ def test_twelve_processes_may_start_on_empty_state_at_once(memory):
 
     with temporary_runtime(memory) as (runtime, _):
         assert runtime.call("undo", action="list").data["total"] == PROCESSES * 3
-        assert runtime.trail.verify() is None
-        assert len(runtime.trail.rows()) == PROCESSES * 3 * 2 + 1
+        assert runtime.parts.trail.verify() is None
+        assert len(runtime.parts.trail.rows()) == PROCESSES * 3 * 2 + 1
     assert [name for _, _, names in os.walk(os.path.join(memory, "state", "journal")) for name in names] == []
 
 
@@ -128,7 +128,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
         lines = [line for number in range(3) for line in added(folder.read(f"{number}.txt"))]
         assert Counter(lines) == Counter(f"process {n} turn {turn}" for n in range(16) for turn in range(20))
         assert runtime.call("undo", action="list").data["total"] == 320
-        assert runtime.trail.verify() is None
+        assert runtime.parts.trail.verify() is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, 
     with temporary_runtime(memory) as (runtime, _):
         for _ in range(24):
             assert not runtime.call("list_dir", path="missing").ok
-        assert runtime.trail.verify() is None
+        assert runtime.parts.trail.verify() is None
     path = os.path.join(memory, "state", "trail.db")
     with connected(path) as db:
         db.executescript(tamper)

@@ -11,8 +11,9 @@ import pytest
 
 from hilt import config, places
 from hilt.errors import ToolError
+from hilt.parts import settings_stamp
 from hilt.policy.paths import READABLE, SENSITIVE
-from hilt.runtime import Runtime, settings_stamp
+from hilt.runtime import Runtime
 from hilt.state.trust import Trust
 from hilt.testing import environment, temporary_runtime
 from tests.programs import needs_sandbox

@@ -15,13 +15,14 @@ MAX_COST = 1500  # for any single tool
 
 @pytest.fixture
 def tools(runtime) -> dict[str, Tool]:
-    return {tool.name: tool for tool in runtime.catalog.tools() if tool.source == "built-in"}
+    return {tool.name: tool for tool in runtime.parts.catalog.tools() if tool.source == "built-in"}
 
 
 @pytest.mark.parametrize("is_lean, limit", [(False, AVERAGE), (True, LEAN_AVERAGE)])
 def test_the_list_of_tools_is_short(runtime, is_lean, limit):
     costs = {
-        tool.name: cost(definition(tool)) for tool in runtime.authority.listed_tools(runtime.session, lean=is_lean)
+        tool.name: cost(definition(tool))
+        for tool in runtime.parts.authority.listed_tools(runtime.session, lean=is_lean)
     }
 
     assert len(costs) > 20
@@ -39,8 +40,8 @@ def test_a_tool_that_needs_a_display_is_short_as_well(tools):
 
 def test_a_lean_list_omits_only_parameter_descriptions(runtime):
     for full, short in zip(
-        runtime.authority.listed_tools(runtime.session),
-        runtime.authority.listed_tools(runtime.session, lean=True),
+        runtime.parts.authority.listed_tools(runtime.session),
+        runtime.parts.authority.listed_tools(runtime.session, lean=True),
         strict=True,
     ):
         assert (short.name, short.description, short.schema) == (full.name, full.description, lean(full.schema))
@@ -100,7 +101,7 @@ def descriptions(schema: dict[str, object]) -> str:
 
 
 def test_details_are_not_sent_to_models(runtime, tools):
-    texts = {tool.name: str(definition(tool)) for tool in runtime.authority.listed_tools(runtime.session)}
+    texts = {tool.name: str(definition(tool)) for tool in runtime.parts.authority.listed_tools(runtime.session)}
 
     detailed = {name: tool.details for name, tool in tools.items() if tool.details and name in texts}
     assert "USER_REJECTION" in detailed["exit_plan_mode"]

@@ -471,7 +471,7 @@ def test_an_abandoned_call_never_commits(abandoned):
     # queued in the same lane, so it runs after the abandoned call has ended
     assert runtime.call("write_file", path="a.txt", content="after\n").ok
     assert folder.read("a.txt") == "after\n"
-    assert [change.operation for change in runtime.history().changes()] == ["write_file"]
+    assert [change.operation for change in runtime.parts.history.changes()] == ["write_file"]
     assert sorted(os.listdir(folder.path)) == ["a.txt"]
 
 

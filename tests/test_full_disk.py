@@ -24,7 +24,7 @@ def disk(base) -> Iterator[SmallDisk]:
 
 
 def tools(runtime):
-    return [row.entry.tool for row in runtime.trail.rows()]
+    return [row.entry.tool for row in runtime.parts.trail.rows()]
 
 
 CALLS = {
@@ -60,7 +60,7 @@ def test_on_a_full_disk_a_call_is_rejected_before_anything_runs(runtime, workspa
 
     assert again.ok
     assert tools(runtime) == [*before, name]
-    assert runtime.trail.verify() is None
+    assert runtime.parts.trail.verify() is None
 
 
 def test_on_a_full_disk_an_unknown_tool_is_reported_only_while_that_can_be_recorded(runtime, disk):
@@ -74,7 +74,7 @@ def test_on_a_full_disk_an_unknown_tool_is_reported_only_while_that_can_be_recor
     assert codes == ["unknown_tool"] * recorded + ["resource_limit"] * (30 - recorded)
     assert recorded < 30
     assert tools(runtime) == ["list_dir", *["no_such_tool"] * recorded]
-    assert runtime.trail.verify() is None
+    assert runtime.parts.trail.verify() is None
 
 
 def test_a_disk_that_is_full_from_the_start_fails_calls_until_space_is_freed(base, disk):
@@ -109,7 +109,7 @@ def test_a_call_that_fills_the_disk_is_recorded(base, disk):
         assert workspace.tree() == {}
         assert tools(runtime)[:2] == ["list_dir", "fill"]
         assert runtime.call("run_shell", command="touch made").ok
-        assert runtime.trail.verify() is None
+        assert runtime.parts.trail.verify() is None
 
 
 @needs_sandbox
@@ -119,7 +119,9 @@ def test_a_command_that_fills_the_disk_is_recorded(runtime, disk):
 
     assert runtime.call("run_shell", command="true").error.code == "resource_limit"
     os.unlink(
-        os.path.join(disk.path, "sandbox", runtime.id, os.listdir(f"{disk.path}/sandbox/{runtime.id}")[0], "tmp/much")
+        os.path.join(
+            disk.path, "sandbox", runtime.parts.id, os.listdir(f"{disk.path}/sandbox/{runtime.parts.id}")[0], "tmp/much"
+        )
     )
 
     # the rejected call is recorded if there is room
@@ -203,7 +205,7 @@ def test_a_change_that_runs_out_of_space_is_complete_or_absent(runtime, workspac
     if listed:
         assert runtime.call("undo", action="restore", id=listed[0]["id"]).ok
         assert workspace.tree() == old
-    assert [os.listdir(folder) for folder, _, _ in os.walk(runtime._journal)] in ([], [[]])
+    assert [os.listdir(folder) for folder, _, _ in os.walk(runtime.parts.journal)] in ([], [[]])
 
 
 @needs_sandbox
@@ -234,8 +236,8 @@ def test_output_that_fits_neither_memory_nor_disk_ends_the_command(runtime, disk
 @needs_sandbox
 def test_a_job_whose_output_cannot_be_stored_ends_with_the_reason(runtime, disk):
     job = runtime.call("run_shell", command="seq 3000000", run_in_background=True).data["task_id"]
-    (state,) = runtime.jobs().list(runtime.session)
-    wait_until(lambda: runtime.jobs().running == 0)
+    (state,) = runtime.parts.jobs.list(runtime.session)
+    wait_until(lambda: runtime.parts.jobs.running == 0)
     os.truncate(state.job.output_file, 1000)
 
     ended = runtime.call("job_output", task_id=job)

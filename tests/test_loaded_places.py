@@ -52,9 +52,9 @@ class Home:
 
     def loaded(self, **flags: Any) -> set[str]:
         with self.runtime(**flags) as runtime:
-            contents = runtime.skills().current()
+            contents = runtime.parts.skills.current()
             found = {
-                "tool": runtime.custom().definitions,
+                "tool": runtime.parts.toolbox.tools_found().definitions,
                 "skill": contents.skills,
                 "command": contents.commands,
                 "agent": read_definitions(runtime).known,
@@ -134,7 +134,7 @@ def test_a_named_folder_of_tools_in_the_workspace_is_loaded_after_trust_only(bas
     with home.runtime(**flags) as runtime:
         trusted = loaded_file(runtime, path)
         assert trusted is not None
-        runtime.authority.trust().trust(trusted, trusted.read())
+        runtime.parts.authority.trust().trust(trusted, trusted.read())
         written = runtime.call("write_file", path=path, content="evil")
     assert home.loaded(**flags) == {"tool"}
     assert written.error is not None
@@ -163,7 +163,7 @@ def test_the_users_own_tool_is_not_loaded_through_a_link_into_the_workspace(base
                 config.write(f"tools/planted/{name}", text)
 
     with Runtime(workspace.path, environ=environ) as runtime:
-        tools = runtime.custom()
+        tools = runtime.parts.toolbox.tools_found()
         assert "planted" not in tools.definitions
         assert "inside the workspace" in tools.problems[0].message
 
@@ -182,7 +182,7 @@ def test_in_the_configuration_directory_as_the_workspace_tools_need_trust(base, 
     workspace.write(path, text)
 
     with Runtime(workspace.path, environ=environ, flags={"mode": "yolo"}) as runtime:
-        assert "planted" not in runtime.custom().definitions
+        assert "planted" not in runtime.parts.toolbox.tools_found().definitions
         if not name:
             runtime.call("run_shell", command="echo evil > tools/planted.md; echo evil > config.toml; true")
             assert workspace.tree() == {"tools/": None, "tools/planted.md": text}

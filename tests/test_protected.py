@@ -284,7 +284,7 @@ def test_a_crash_during_a_change_of_a_protected_file_is_recovered_without_asking
     from hilt.state.history import Snapshot
 
     with world.runtime(Person()) as runtime:
-        store = runtime._store(runtime.session)[0]
+        store = runtime.parts.session(runtime.session).store
         data = b"old\n"
         from hilt.formats.digests import sha256
 
@@ -343,7 +343,7 @@ def test_a_folder_swapped_for_a_link_after_the_decision_opens_no_protected_file(
 def test_an_approval_for_one_protected_file_opens_no_other(world):
     """Approving one protected name does not allow another, even when one call reaches both."""
     with world.runtime() as runtime:
-        store = runtime._store(runtime.session)[0]
+        store = runtime.parts.session(runtime.session).store
     mine, other = store.door.for_call(), store.door.for_call()
 
     assert mine.ask("sub/.vscode/tasks.json") == ["sub/.vscode"]
@@ -486,8 +486,8 @@ def test_a_project_adds_protected_names_and_removes_none(world, trusted):
 
 def profile_of(runtime: Runtime) -> Any:
     """Return the sandbox profile of the commands of a runtime."""
-    store, overflow = runtime._store(runtime.session)
-    return runtime._confinement()._profile(store.door, runtime.session, overflow.open(), NONE)
+    session = runtime.parts.session(runtime.session)
+    return runtime.parts.confinement._profile(session.door, runtime.session, session.overflow.open(), NONE)
 
 
 # --- the lists ------------------------------------------------------------------------------------------------------

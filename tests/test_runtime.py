@@ -113,7 +113,7 @@ def test_a_call_that_cannot_be_recorded_is_an_error(base):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "secret\n")
         assert runtime.call("read_file", path="a.txt").ok
-        runtime.trail.close()
+        runtime.parts.trail.close()
         for name in os.listdir(os.path.join(base, "state")):
             if name.startswith("trail.db"):
                 os.unlink(os.path.join(base, "state", name))
@@ -206,7 +206,7 @@ def test_every_call_is_in_the_trail_whatever_its_outcome(base):
         runtime.call("read_file", path=".git/config")
         runtime.call("broken")
 
-        rows = [(row.entry.tool, row.entry.decision, row.entry.outcome) for row in runtime.trail.rows()]
+        rows = [(row.entry.tool, row.entry.decision, row.entry.outcome) for row in runtime.parts.trail.rows()]
 
     assert rows == [
         ("read_file", "allow", "ok"),
@@ -370,7 +370,7 @@ def test_a_call_with_an_invalid_name_is_answered_and_recorded(base, name, fields
         assert not os.path.exists(folder.join("x"))
         if "id" in fields:
             assert result.id == name
-        assert [row.entry.outcome for row in runtime.trail.rows(limit=5)] == ["invalid_args"]
+        assert [row.entry.outcome for row in runtime.parts.trail.rows(limit=5)] == ["invalid_args"]
 
 
 @pytest.mark.parametrize("name", UNSTORABLE)

@@ -281,7 +281,7 @@ def test_an_mcp_server_is_not_a_program_that_commands_can_change(place, entry, d
     server: dict[str, Any] = {"command": "python3", "args": ["-c", "import bash"], "env": env}
     flags = {"mcp.servers": {"probe": server}}
     with Runtime(str(place.workspace), environ=place.environ(path), flags=flags) as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         servers.tools()
 
@@ -303,9 +303,9 @@ def test_a_further_folder_of_the_workspace_and_the_folders_of_worktrees_count_as
     other.mkdir()
     environ = place.environ("/bin")
     with Runtime(str(place.workspace), environ=environ, flags={"workspace.roots": [str(other)]}) as runtime:
-        state = runtime.state
+        state = runtime.parts.state
         path = f"{other}/bin:{state}-worktrees/a/bin:{state}/sandbox/a/bin:/bin"
-        assert runtime.surroundings.search_path(path) == "/bin"
+        assert runtime.parts.surroundings.search_path(path) == "/bin"
 
 
 # --- nothing else looks for programs ------------------------------------------------------------------------------

@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from hilt.call import ApprovalRequest, Json, UserAnswer
-from hilt.fence import Fence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.catalog import Catalog
     from hilt.config import Settings
     from hilt.declaration import Tool
     from hilt.desktop.control import Desktop
-    from hilt.files.door import Door
     from hilt.files.workspace import Workspace
     from hilt.knowledge.related import Knowledge
     from hilt.lsp.access import Languages
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from hilt.policy.hook_protocol import Hook, HookProblem
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
+    from hilt.running.call_parts import CallParts
     from hilt.skills.library import SkillLibrary
     from hilt.state.agent_calls import Agents, Allowance
     from hilt.state.board import Board
@@ -150,76 +148,25 @@ class Attendant(Protocol):
 class Context:
     """The context of one call. Tools access files, settings and the catalog only through it."""
 
-    __slots__ = (
-        "_agents",
-        "_board",
-        "_desktop",
-        "_jobs",
-        "_knowledge",
-        "_languages",
-        "_memory",
-        "_principal",
-        "_processes",
-        "_skills",
-        "_todos",
-        "_web",
-        "attendant",
-        "catalog",
-        "client",
-        "door",
-        "fence",
-        "meta",
-        "overflow",
-        "session",
-        "settings",
-        "workspace",
-    )
-
     def __init__(
         self,
-        *,
+        parts: CallParts,
         workspace: Workspace,
-        door: Door,
-        session: str,
-        client: str | None,
-        settings: Settings,
-        catalog: Catalog,
         overflow: Overflow,
-        fence: Fence,
-        memory: Callable[[], Memory],
-        knowledge: Callable[[], Knowledge],
-        board: Callable[[], Board],
-        todos: Callable[[], TodoLists],
-        skills: Callable[[], SkillLibrary],
-        processes: Callable[[Context], Processes],
-        jobs: Callable[[], Jobs],
-        principal: Callable[[Context], Principal],
-        web: Callable[[Context], Web],
-        languages: Callable[[Context], Languages],
-        desktop: Callable[[Context], Desktop],
-        agents: Callable[[Context], Agents],
+        settings: Settings,
+        *,
+        client: str | None = None,
         attendant: Attendant | None = None,
     ) -> None:
+        self._parts = parts
         self.workspace = workspace
-        self.door = door  # for tools that search: opens folders by descriptor, under the same rules
-        self.session = session
+        self.door = workspace.door  # for tools that search: opens folders by descriptor, under the same rules
+        self.session = workspace.session
+        self.fence = workspace.fence
         self.client = client
         self.settings = settings
-        self.catalog = catalog
+        self.catalog = parts.shared.catalog
         self.overflow = overflow
-        self.fence = fence
-        self._memory = memory
-        self._knowledge = knowledge
-        self._board = board
-        self._todos = todos
-        self._skills = skills
-        self._processes = processes
-        self._jobs = jobs
-        self._principal = principal
-        self._web = web
-        self._languages = languages
-        self._desktop = desktop
-        self._agents = agents
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
 
@@ -230,62 +177,62 @@ class Context:
     @property
     def memory(self) -> Memory:
         """The memory that agents keep for the user across calls."""
-        return self._memory()
+        return self._parts.shared.memory
 
     @property
     def knowledge(self) -> Knowledge:
         """The user's knowledge entries, skills, agents and commands, ranked."""
-        return self._knowledge()
+        return self._parts.shared.knowledge
 
     @property
     def board(self) -> Board:
         """The tasks of the workspace."""
-        return self._board()
+        return self._parts.shared.board
 
     @property
     def todos(self) -> TodoLists:
         """The todo lists of the sessions."""
-        return self._todos()
+        return self._parts.shared.todos
 
     @property
     def skills(self) -> SkillLibrary:
         """The skills and commands of the workspace and the user."""
-        return self._skills()
+        return self._parts.shared.skills
 
     @property
     def processes(self) -> Processes:
         """Child processes of the call."""
-        return self._processes(self)
+        return self._parts.processes(self)
 
     @property
     def jobs(self) -> Jobs:
         """Processes that outlive the call and end with the session."""
-        return self._jobs()
+        return self._parts.shared.jobs
 
     @property
     def web(self) -> Web:
         """The web, behind its guard."""
-        return self._web(self)
+        return self._parts.web(self)
 
     @property
     def languages(self) -> Languages:
         """The language servers of the workspace."""
-        return self._languages(self)
+        return self._parts.languages(self)
 
     @property
     def desktop(self) -> Desktop:
         """The desktop: the screen, its windows and its input."""
-        return self._desktop(self)
+        return self._parts.desktop(self)
 
     @property
     def agents(self) -> Agents:
         """Other agents: starting them, and messages between them."""
-        return self._agents(self)
+        return self._parts.agents(self)
 
     @property
     def principal(self) -> Principal:
         """The session and the user that the call works for."""
-        return self._principal(self)
+        return self._parts.principal(self)
 
     @property
     def mode(self) -> str:

@@ -29,7 +29,7 @@ def test_a_projects_definition_counts_while_its_content_is_trusted(runtime, work
         read_definitions(runtime).find("poet")
     assert raised.value.code == "untrusted"
 
-    Trust(runtime.state).trust(file_at(path, "agent"), POET.encode())
+    Trust(runtime.parts.state).trust(file_at(path, "agent"), POET.encode())
     assert read_definitions(runtime).find("poet").body == "You are a poet."
 
     workspace.write(f"{folder}/poet.md", POET + "And more.\n")
@@ -37,7 +37,7 @@ def test_a_projects_definition_counts_while_its_content_is_trusted(runtime, work
 
 
 def test_personal_definitions_need_no_trust_unless_tools_can_write_them(runtime, workspace):
-    own = os.path.join(runtime.environ["HILT_CONFIG_DIR"], "agents")
+    own = os.path.join(runtime.parts.environ["HILT_CONFIG_DIR"], "agents")
     os.makedirs(own)
     with open(os.path.join(own, "poet.md"), "w") as file:
         file.write(POET)
@@ -57,7 +57,7 @@ def test_a_link_in_the_project_is_not_followed(runtime, workspace, tmp_path):
     (outside / "poet.md").write_text(POET)
     os.mkdir(workspace.join(".hilt"))
     os.symlink(outside, workspace.join(".hilt/agents"))
-    Trust(runtime.state).trust(file_at(workspace.join(".hilt/agents/poet.md")), POET.encode())
+    Trust(runtime.parts.state).trust(file_at(workspace.join(".hilt/agents/poet.md")), POET.encode())
 
     assert "poet" not in read_definitions(runtime).known
 

@@ -67,7 +67,7 @@ def family(*rules: str, ask: bool = False, flags: dict[str, str] | None = None) 
         Folder(f"{base}/config").write("permissions.yaml", f"permissions:\n  allow: [{', '.join(TOOLS)}]\n")
         runtime, _ = stack.enter_context(temporary_runtime(base, flags={"mode": "yolo", **(flags or {})}))
         runtimes, parent = [runtime], runtime.session
-        host = runtime.agents()
+        host = runtime.parts.agents
         for _ in range(2):
             profile = AgentProfile(TOOLS, "yolo", worktree=True)
             new = NewAgent(parent, parent, "call", "x", "x", "x", host.settings, profile)
@@ -114,11 +114,11 @@ def test_an_agent_reads_and_writes_nothing_that_its_parent_cannot(rules, ask, re
         assert ".env" not in seen
         for child in children:
             assert readable(child, workspace.path) <= seen
-            assert readable(child, child.root) <= seen
+            assert readable(child, child.parts.root) <= seen
             assert opened(child) <= opened(main)
         assert opened(main) or any("Read" in rule for rule in rules)
         for reader, other in [(main, children[0]), (main, children[1]), (children[0], children[1]), children[::-1]]:
-            assert readable(reader, other.root) == set()
+            assert readable(reader, other.parts.root) == set()
         limits = [written(runtime) for runtime in runtimes]
         assert limits[1] <= limits[0]
         assert limits[2] <= limits[0]

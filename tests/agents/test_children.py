@@ -47,7 +47,7 @@ def test_an_agent_answers_in_its_own_context(talk):
     assert b"xylophone" not in child.raw
     assert "agent" not in child.tools
     assert {"read_file", "run_shell", "agent_spawn"} <= set(child.tools)
-    (agent,) = talking.runtime.roster().newest(10)
+    (agent,) = talking.runtime.parts.roster.newest(10)
     assert (agent.status, agent.parent, agent.depth, agent.ended is None) == ("completed", "talk", 1, False)
 
 
@@ -135,7 +135,7 @@ def test_plan_mode_of_a_parent_applies_to_its_agents(talk, folder):
     refused = talking.runtime.request(Call("write_file", {"path": "b.txt", "content": "x"}, session=agent))
 
     assert refused.error.code == "denied"
-    assert talking.runtime.authority.mode(agent) == "plan"
+    assert talking.runtime.parts.authority.mode(agent) == "plan"
 
 
 @pytest.mark.parametrize("setting", [{"disabledTools": ["write_file"]}, {"tools.only": ["agent", "read_file"]}])
@@ -200,7 +200,7 @@ def test_a_childs_question_and_approval_are_marked_with_its_name(talk, folder):
 
     talking.send("go")
 
-    (agent,) = talking.runtime.roster().newest(1)
+    (agent,) = talking.runtime.parts.roster.newest(1)
     assert asked[0].reason.startswith(f"[agent general, {agent.id}] ")
     assert questions[0].question == f"[agent general, {agent.id}] Which?"
     assert '"Which?":"a"' in "".join(talking.server.prompts[2].results.values())
@@ -235,7 +235,7 @@ def test_a_child_that_fails_frees_its_slot(talk):
     assert [result.result.ok for result in talking.results] == [False, True]
     error = talking.results[0].result.error
     assert (error.code, error.suggestion) == ("model_error", "Try again later, or do the work yourself.")
-    assert [agent.status for agent in talking.runtime.roster().newest(9)] == ["completed", "failed"]
+    assert [agent.status for agent in talking.runtime.parts.roster.newest(9)] == ["completed", "failed"]
 
 
 def test_a_spawned_agent_counts_until_it_is_cancelled(talk):
@@ -288,7 +288,7 @@ def test_a_message_of_another_agent_is_marked_as_data(talk):
 def settled(runtime: Runtime, id: str, *, answers: int = 1) -> Any:
     """Return an agent after its end, or after this many answers."""
     while True:
-        agent = runtime.roster().get(id)
+        agent = runtime.parts.roster.get(id)
         assert agent is not None
         if agent.ended is not None or (agent.answers >= answers and agent.status == "completed"):
             return agent
@@ -330,7 +330,7 @@ def test_stopping_an_agent_ends_what_it_runs(talk, base, folder):
     stopped = talking.runtime.call("job_stop", task_id=started.data["task_id"])
 
     assert stopped.data["status"] == "cancelled"
-    assert talking.runtime.agents().running == 0
+    assert talking.runtime.parts.agents.running == 0
 
 
 def test_interrupting_the_parent_ends_its_child(talk, base):
@@ -350,7 +350,7 @@ def test_interrupting_the_parent_ends_its_child(talk, base):
     ended = talking.run(work)
 
     assert ended.status == 130
-    (agent,) = talking.runtime.roster().newest(1)
+    (agent,) = talking.runtime.parts.roster.newest(1)
     assert settled(talking.runtime, agent.id).status == "cancelled"
 
 
@@ -394,11 +394,11 @@ def test_fifty_agents_run_at_once(talk, base):
         time.sleep(0.01)
 
     refused = talking.runtime.call("agent", prompt="one more", run_in_background=True)
-    assert (talking.runtime.agents().running, refused.error.code) == (50, "limit_exceeded")
+    assert (talking.runtime.parts.agents.running, refused.error.code) == (50, "limit_exceeded")
     open(gate, "w").close()
 
     assert {settled(talking.runtime, id).answer for id in ids} == {"done"}
-    assert not [agent for agent in talking.runtime.roster().newest(99) if agent.ended is None]
+    assert not [agent for agent in talking.runtime.parts.roster.newest(99) if agent.ended is None]
 
 
 def test_agent_list_shows_the_agents(talk):
@@ -427,6 +427,6 @@ def test_a_nested_agent_has_no_more_rights_than_those_above_it(talk, folder, bas
 
     assert [sorted(request.tools) for request in talking.server.prompts[1:3]] == [["agent_spawn", "read_file"]] * 2
     assert not os.path.exists(folder.join("b.txt"))
-    deeper, reader = talking.runtime.roster().newest(2)
+    deeper, reader = talking.runtime.parts.roster.newest(2)
     assert (deeper.depth, deeper.parent, deeper.profile.mode) == (2, reader.id, "plan")
     assert deeper.status == "cancelled"  # its parent has ended

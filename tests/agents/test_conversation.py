@@ -50,7 +50,7 @@ def test_a_call_goes_through_the_pipeline_and_its_result_to_the_model(talk, fold
     (result,) = talking.server.prompts[1].results.values()
     assert "1\thello" in result
     assert talking.results[0].result.ok
-    assert [row.entry.tool for row in talking.runtime.trail.rows()] == ["read_file"]
+    assert [row.entry.tool for row in talking.runtime.parts.trail.rows()] == ["read_file"]
     assert talking.kinds() == ["session", "user", "answer", "result", "answer", "ended"]
 
 

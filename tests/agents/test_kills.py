@@ -29,7 +29,7 @@ runtime.close()
 runtime = Runtime(options["workspace"], session="talk", flags=options["flags"], asker=wait_for_ever)
 if options["kind"] == "call":
     threading.Thread(target=lambda: runtime.call("agent", prompt="Work."), daemon=True).start()
-    while not (agents := runtime.roster().newest(1)):
+    while not (agents := runtime.parts.roster.newest(1)):
         time.sleep(0.01)
     print(json.dumps(agents[0].id), flush=True)
 else:
@@ -39,7 +39,7 @@ else:
         while not os.path.exists(options["at"]):
             time.sleep(0.01)
         threading.Thread(target=lambda: runtime.call("job_stop", task_id=id), daemon=True).start()
-        while runtime.roster().get(id).ended is None:
+        while runtime.parts.roster.get(id).ended is None:
             time.sleep(0.01)
         open(options["at"] + "-cancelled", "w").close()
 time.sleep(600)
@@ -122,14 +122,14 @@ def test_a_kill_loses_and_repeats_nothing_in_any_phase(base, model_server, name,
     with opened(base, {**settings(server), "approve": "once", "agents.max_children": 1}) as runtime:
         # a process with other settings must not run the agent, but any process ends the agents of a dead one
         assert runtime.call("agent_list").ok
-        agent = runtime.roster().get(id)
+        agent = runtime.parts.roster.get(id)
         assert agent is not None
         if kind == "background" and not phase.cancels:
             agent = settled(runtime, id)
             assert (agent.status, agent.answer) == ("completed", "finished")
         assert agent.ended is not None
         assert agent.status == ("failed" if kind == "call" else "cancelled" if phase.cancels else "completed")
-        assert agent.owner == "" or not runtime.roster().is_alive(agent.owner)
+        assert agent.owner == "" or not runtime.parts.roster.is_alive(agent.owner)
         server.add(Turn("another"))
         assert runtime.call("agent", prompt="y").text in ("another", "finished")  # the slot is free again
     wait_until(lambda: mark.alive() == [])
@@ -169,7 +169,7 @@ time.sleep(600)
         assert runtime.call("agent_list").ok
         agent = settled(runtime, id)
         assert (agent.status, "1 file are in the workspace" in agent.answer) == ("completed", True), agent
-        assert runtime.agents().worktrees.record(id) is None
+        assert runtime.parts.agents.worktrees.record(id) is None
     assert os.listdir(f"{base}/state-worktrees") == []
 
 

@@ -217,7 +217,7 @@ def test_an_agent_of_a_call_whose_process_was_killed_frees_its_slot(base, model_
         assert error.code == "limit_exceeded"
         process.kill()
         assert runtime.call("agent", prompt="y").text == "fine"
-        assert [agent.status for agent in runtime.roster().newest(9)] == ["completed", "failed"]
+        assert [agent.status for agent in runtime.parts.roster.newest(9)] == ["completed", "failed"]
 
 
 def test_an_agent_continues_only_under_the_settings_it_was_started_with(base, model_server):
@@ -232,7 +232,7 @@ def test_an_agent_continues_only_under_the_settings_it_was_started_with(base, mo
 
     with opened(base, {**settings(server), "mode": "yolo"}) as runtime:
         result = runtime.call("job_output", task_id=agent, timeout=120_000)
-        assert runtime.authority.mode(agent) == "plan"
+        assert runtime.parts.authority.mode(agent) == "plan"
 
     assert (result.data["status"], result.data["output"]) == ("completed", "tried")
     assert not os.path.exists(f"{base}/workspace/b.txt")
@@ -248,7 +248,7 @@ def test_an_agent_is_queued_when_its_process_ends_and_continues_in_another(base,
             time.sleep(0.01)
     server.add(Turn("finished"))
     with opened(base, settings(server)) as runtime:
-        assert [queued.status for queued in runtime.roster().newest(9)] == ["queued"]
+        assert [queued.status for queued in runtime.parts.roster.newest(9)] == ["queued"]
         assert runtime.call("agent_list").ok
         assert settled(runtime, agent).answer == "finished"
 
@@ -324,7 +324,7 @@ time.sleep(600)
     with opened(base, settings(server)) as runtime:
         assert runtime.call("agent_list").ok
         answered = settled(runtime, agent, answers=2)
-        assert runtime.roster().mail.peek(agent, 9) == []
+        assert runtime.parts.roster.mail.peek(agent, 9) == []
 
     assert answered.answer == "well"
     assert server.prompts[-1].raw.count(b"the key is") == 1
@@ -348,7 +348,7 @@ def test_agents_share_the_tokens_of_a_caller_whose_process_was_killed(base, mode
     script = """
 from hilt.agents.budgets import Budget, RunLimits
 from hilt.state.agent_calls import AgentOrder
-host = runtime.agents()
+host = runtime.parts.agents
 budget = Budget(RunLimits(tokens=1000), time.monotonic)
 definition = host.define("general", or_default=True)
 ids = [host.create(AgentOrder("general", f"Work {n}."), definition, "background", "talk", budget).id for n in range(2)]
@@ -378,7 +378,7 @@ def test_the_time_limit_of_an_agent_does_not_restart_after_a_kill(base, model_se
     script = """
 from hilt.agents.budgets import Budget, RunLimits
 from hilt.state.agent_calls import AgentOrder
-host = runtime.agents()
+host = runtime.parts.agents
 budget = Budget(RunLimits(seconds=3600), time.monotonic)
 definition = host.define("general", or_default=True)
 agent = host.create(AgentOrder("general", "Work."), definition, "background", "talk", budget)

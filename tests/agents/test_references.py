@@ -40,7 +40,7 @@ def first_line(expansion: Expansion) -> str:
 
 
 def tools_called(runtime: Runtime) -> list[str]:
-    return [row.entry.tool for row in reversed(runtime.trail.rows())]
+    return [row.entry.tool for row in reversed(runtime.parts.trail.rows())]
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_references_are_read_in_the_given_session(runtime, workspace):
 
     expand(runtime, "@file:a.txt", session="agent")
 
-    (row,) = runtime.trail.rows()
+    (row,) = runtime.parts.trail.rows()
     assert (row.entry.session, row.entry.tool) == ("agent", "read_file")
 
 
@@ -437,7 +437,7 @@ def test_references_are_completed(runtime, project, prefix, expected):
 
 
 def test_a_path_from_the_root_is_completed_as_it_was_typed(runtime, project):
-    typed = f"@file:{runtime.root}/src/ma"
+    typed = f"@file:{runtime.parts.root}/src/ma"
 
     assert complete(runtime, typed) == [f"{typed}in.py", f"{typed}ps/"]
 

@@ -80,9 +80,9 @@ def opened(base: str, restriction: str) -> Runtime:
 
 def child_of(runtime: Runtime, parent: str) -> str:
     """Create an agent whose definition grants everything, and that nobody runs."""
-    tools = tuple(tool.name for tool in runtime.catalog.tools())
+    tools = tuple(tool.name for tool in runtime.parts.catalog.tools())
     definition = WIDE._replace(tools=tools)
-    return runtime.agents().create(AgentOrder("wide", "x"), definition, "spawned", parent, None).id
+    return runtime.parts.agents.create(AgentOrder("wide", "x"), definition, "spawned", parent, None).id
 
 
 def calls_of(tool: Any) -> Iterator[dict[str, Any]]:
@@ -134,7 +134,7 @@ def test_no_tool_gives_a_child_more_than_its_parent(base, restriction):
     with opened(base, restriction) as runtime:
         child = child_of(runtime, "talk")
         grandchild = child_of(runtime, child)
-        tools = runtime.catalog.tools()
+        tools = runtime.parts.catalog.tools()
         compared, more = 0, []
         for tool in tools:
             for args in calls_of(tool):
@@ -146,8 +146,8 @@ def test_no_tool_gives_a_child_more_than_its_parent(base, restriction):
                         more.append((tool.name, args, STRICTNESS[above], STRICTNESS[below]))
         assert more == []
         assert compared > len(tools)  # the arguments are valid for most tools
-        parent_names = {name for name, _, _ in runtime.schemas()}
-        below_names = {name for name, _, _ in runtime.in_session(grandchild, runtime.settings).schemas()}
+        parent_names = {name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)}
+        below_names = {name for name, *_ in runtime.parts.authority.listed_tools(grandchild)}
         assert below_names <= parent_names
 
 

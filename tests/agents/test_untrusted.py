@@ -91,8 +91,8 @@ def test_instructions_in_data_change_no_permission_mode_or_trust(talk, folder):
     codes = [result.result.error.code for result in sorted(talking.results)[1:] if result.result.error]
     assert codes == ["denied", "protected_path", "approval_required", "approval_required", "path_outside_workspace"]
     assert folder.tree() == before
-    assert runtime.authority.mode(runtime.session) == "normal"
-    assert runtime.authority.approvals().grants(runtime.id) == []
+    assert runtime.parts.authority.mode(runtime.session) == "normal"
+    assert runtime.parts.authority.approvals().grants(runtime.parts.id) == []
     assert project_instructions(runtime).unused == (
         f"AGENTS.md is not used, because it is not trusted: {places.command('trust', 'AGENTS.md')}",
     )

@@ -143,8 +143,8 @@ def test_changes_that_nobody_approved_stay_in_the_worktree(talk, repository, bas
     assert not os.path.exists(repository.join("w.txt"))
     with open(f"{folder}/w.txt") as file:
         assert file.read() == "of the agent"
-    (agent,) = talking.runtime.roster().newest(1)
-    record = talking.runtime.agents().worktrees.record(agent.id)
+    (agent,) = talking.runtime.parts.roster.newest(1)
+    record = talking.runtime.parts.agents.worktrees.record(agent.id)
     assert (record.root, code in record.problem) == (folder, True)
 
 
@@ -255,7 +255,7 @@ def test_git_runs_no_program_that_the_repository_configures(talk, repository, ba
     assert "were applied" in talking.results[0].result.text
     assert not os.path.exists(marker)
     git(root, "config", "core.hooksPath", f"{root}/.git/hooks")
-    result = talking.runtime.agents().worktrees.check()
+    result = talking.runtime.parts.agents.worktrees.check()
     assert result.prefix == ""
     assert not os.path.exists(marker)
     assert repository.read("a.txt") == "one\nTWO\nthree\n"
@@ -406,7 +406,7 @@ def test_the_changes_of_a_spawned_agent_are_applied_after_each_response(talk, re
     assert "were applied" in answered.answer
     assert repository.read("w.txt") == "again"
     talking.runtime.call("job_stop", task_id=agent)
-    talking.runtime.agents().worktrees.sweep()
+    talking.runtime.parts.agents.worktrees.sweep()
     assert worktrees(base) == []
 
 
@@ -414,8 +414,8 @@ def test_the_user_can_apply_changes_that_were_not_approved(talk, repository, bas
     from hilt.surfaces.cli import main
 
     talking = by_agent(talk, WRITE, flags={})
-    (agent,) = talking.runtime.roster().newest(1)
-    environ = {**talking.runtime.environ, "HILT_APPROVE": "once"}
+    (agent,) = talking.runtime.parts.roster.newest(1)
+    environ = {**talking.runtime.parts.environ, "HILT_APPROVE": "once"}
 
     with pytest.MonkeyPatch.context() as patched:
         for name, value in environ.items():
@@ -439,9 +439,9 @@ def test_a_cancelled_agent_leaves_its_changes_in_the_worktree(talk, repository, 
         pass
     assert talking.runtime.call("job_stop", task_id=started).ok
 
-    record = talking.runtime.agents().worktrees.record(started)
+    record = talking.runtime.parts.agents.worktrees.record(started)
     assert os.path.exists(f"{record.root}/w.txt")
-    talking.runtime.agents().worktrees.sweep()
+    talking.runtime.parts.agents.worktrees.sweep()
     assert worktrees(base) == [started]
     assert not os.path.exists(repository.join("w.txt"))
 
@@ -517,7 +517,7 @@ def test_an_agent_without_a_usable_repository_is_rejected(talk, folder, base, ki
     error = talking.results[0].result.error
     assert (error.code, "worktree" in error.suggestion or kind == "submodule") == ("invalid_request", True), error
     assert worktrees(base) == []
-    assert [agent.status for agent in talking.runtime.roster().newest(9)] in ([], ["failed"])
+    assert [agent.status for agent in talking.runtime.parts.roster.newest(9)] in ([], ["failed"])
 
 
 def test_undo_in_the_workspace_does_not_list_changes_in_a_worktree(talk, repository, base):

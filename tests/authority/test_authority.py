@@ -140,7 +140,7 @@ def test_the_documented_rule_file_works_as_its_comments_say(world, name, args, e
     world.folder.write("a.txt", "x")
     file = world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
-        runtime.authority.trust().trust(file_at(file, "rules"), RULE_FILE.encode())
+        runtime.parts.authority.trust().trust(file_at(file, "rules"), RULE_FILE.encode())
 
         assert decision(runtime, name, **args) == expected
 
@@ -568,7 +568,7 @@ def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effe
     for mode in MODES:
         with world.runtime(custom, mode=mode) as runtime:
             outcomes.append(code(runtime.call("custom")))
-            listed.append("custom" in [name for name, _, _ in runtime.schemas()])
+            listed.append("custom" in [name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)])
 
     assert tuple(outcomes) == APPROVALS[approval, read_only]
     assert listed == [outcome != NOT for outcome in outcomes]
@@ -606,8 +606,8 @@ def test_a_hidden_tool_is_refused_whatever_rules_and_approvals_say(world, flags,
     world.rules("allow_all: true")
     with world.runtime(approve="all", **flags) as runtime:
         result = runtime.call(name, **args)
-        tool_name = runtime.catalog.find(name).tool.name
-        listed = {shown for shown, _, _ in runtime.schemas()}
+        tool_name = runtime.parts.catalog.find(name).tool.name
+        listed = {shown for shown, *_ in runtime.parts.authority.listed_tools(runtime.session)}
         tool_list = runtime.call("list_tools").result if flags.get("profile") is None else ""
 
     assert code(result) == "denied"
@@ -631,7 +631,7 @@ def test_a_command_that_would_ask_is_denied_in_scheduler_mode(world, name, comma
 def test_plan_mode_cannot_start_when_nobody_can_approve(world, name):
     with world.runtime(mode="scheduler") as runtime:
         assert code(runtime.call(name)) == "denied"
-        assert name not in [name for name, _, _ in runtime.schemas()]
+        assert name not in [name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)]
         assert code(runtime.call("write_file", path="a", content="x")) == "ok"
 
 
@@ -678,7 +678,7 @@ PAGE = (
 def test_a_rule_may_name_every_documented_tool_even_if_not_installed(world, name):
     world.rules(deny=[name])
     with world.runtime() as runtime:
-        assert runtime.authority.notes() == []
+        assert runtime.parts.authority.notes() == []
 
 
 @pytest.mark.parametrize("flags, name, args", HIDDEN)
@@ -688,7 +688,7 @@ def test_a_hidden_tool_is_refused_also_with_invalid_arguments(world, flags, name
         for wrong in ({"nonsense": 1}, {"nonsense": 1, **args}):
             result = runtime.call(name, **wrong)
             assert (code(result), result.error.message) == ("denied", right.error.message)
-        assert [row.entry.decision for row in runtime.trail.rows()] == ["deny"] * 3
+        assert [row.entry.decision for row in runtime.parts.trail.rows()] == ["deny"] * 3
 
 
 def test_a_misspelt_disabled_tool_refuses_calls_and_names_the_file(world):
@@ -741,15 +741,15 @@ def test_a_mode_set_by_another_process_applies_to_the_next_call(world):
     with world.runtime() as first, world.runtime() as second:
         for _ in range(20):  # in quick succession, because file times are coarse
             assert code(first.call("write_file", path="a", content=os.urandom(4).hex())) == "ok"
-            second.authority.values().set(first.id, first.session, MODE, "plan")
+            second.parts.authority.values().set(first.parts.id, first.session, MODE, "plan")
             assert code(first.call("write_file", path="b", content="x")) == "denied"
-            second.authority.values().set(first.id, first.session, MODE, None)
+            second.parts.authority.values().set(first.parts.id, first.session, MODE, None)
 
 
 def test_a_session_idle_for_a_day_loses_its_values(world, monkeypatch):
     with world.runtime() as runtime:
         runtime.call("enter_plan_mode")
-        id, session = runtime.id, runtime.session
+        id, session = runtime.parts.id, runtime.session
     later = time.time() + IDLE_SECONDS + 60
     monkeypatch.setattr(time, "time", lambda: later)
     with world.runtime() as runtime:
@@ -820,7 +820,7 @@ def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
 
         assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "ok"
         assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "denied"
-        row = runtime.trail.rows(limit=2)[0].entry
+        row = runtime.parts.trail.rows(limit=2)[0].entry
     assert (row.decision, row.approver, row.outcome) == ("ask", "ann", "ok")
     assert world.folder.tree() == {"a": "x"}
 
@@ -939,7 +939,7 @@ def test_an_approval_that_expired_after_its_answer_is_not_used(world):
     world.rules(ask=["Write"])
     with world.runtime(**{"approvals.timeout_s": 1}) as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
-        runtime.authority.approvals().answer(id, approved=True, by="ann")
+        runtime.parts.authority.approvals().answer(id, approved=True, by="ann")
         time.sleep(1.1)
 
         assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "denied"
@@ -950,20 +950,20 @@ def test_a_call_waits_only_while_a_user_is_available(world):
     approvals = Approvals(world.state)
     results: list[Result] = []
     with world.runtime() as runtime:
-        with approvals.attend("console", runtime.id):
+        with approvals.attend("console", runtime.parts.id):
             waiting = threading.Thread(target=lambda: results.append(runtime.call("write_file", path="a", content="x")))
             waiting.start()
             deadline = time.monotonic() + 60
-            while not (pending := approvals.pending(runtime.id)) and time.monotonic() < deadline:
+            while not (pending := approvals.pending(runtime.parts.id)) and time.monotonic() < deadline:
                 time.sleep(0.01)
             approvals.answer(pending[0].id, approved=True, by="console")
             waiting.join(60)
         assert [code(result) for result in results] == ["ok"]
 
-        with approvals.attend("console", runtime.id):
+        with approvals.attend("console", runtime.parts.id):
             waiting = threading.Thread(target=lambda: results.append(runtime.call("write_file", path="a", content="y")))
             waiting.start()
-            while not approvals.pending(runtime.id) and time.monotonic() < deadline:
+            while not approvals.pending(runtime.parts.id) and time.monotonic() < deadline:
                 time.sleep(0.01)
         waiting.join(60)
     approvals.close()
@@ -1019,11 +1019,11 @@ def test_always_stores_the_narrowest_rule_for_the_folder_of_the_command(world):
         assert code(runtime.call("run_shell", command="true x")) == "USER_REJECTION"
         assert code(runtime.call("run_shell", command="true y", cwd="sub")) == "USER_REJECTION"
         assert code(runtime.call("run_shell", command="true x; true y", cwd="sub")) == "USER_REJECTION"
-        grant = runtime.authority.approvals().grants(runtime.id)[0]
+        grant = runtime.parts.authority.approvals().grants(runtime.parts.id)[0]
         assert (grant.rule, grant.folder) == ("run_shell(/true x/)", os.path.realpath(world.folder.join("sub")))
 
         world.rules(ask=["Bash"])
-        runtime.authority._refreshed = -10
+        runtime.parts.authority._refreshed = -10
         assert code(runtime.call("run_shell", command="true x", cwd="sub")) == "USER_REJECTION"
 
 
@@ -1050,8 +1050,8 @@ def test_a_revoked_grant_asks_again(world):
         assert code(runtime.call("write_file", path="a", content="x")) == "ok"
     with world.runtime() as runtime:
         assert code(runtime.call("write_file", path="a", content="y")) == "ok"
-        approvals = runtime.authority.approvals()
-        approvals.revoke(approvals.grants(runtime.id)[0].id)
+        approvals = runtime.parts.authority.approvals()
+        approvals.revoke(approvals.grants(runtime.parts.id)[0].id)
         assert code(runtime.call("write_file", path="a", content="z")) == "approval_required"
 
 
@@ -1066,7 +1066,7 @@ def test_preset_answers_apply_to_every_question(world, preset, first, second, by
     with world.runtime(**options) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == first
         assert code(runtime.call("write_file", path="b", content="x")) == second
-        assert runtime.trail.rows(limit=1)[0].entry.approver == ("" if preset == "deny" else "--approve")
+        assert runtime.parts.trail.rows(limit=1)[0].entry.approver == ("" if preset == "deny" else "--approve")
 
 
 # --- trust and broken files ---------------------------------------------------------------------------------------
@@ -1171,10 +1171,10 @@ def test_the_personal_file_may_be_a_link_and_a_dangling_one_asks(world):
     with world.runtime() as runtime:
         assert decision(runtime, "read_file", path="a.txt") == "allow"
         Folder(world.base).write("dotfiles/rules.yaml", "deny: [Read]\n")
-        runtime.authority._refreshed = -10  # a second later
+        runtime.parts.authority._refreshed = -10  # a second later
         assert decision(runtime, "read_file", path="a.txt") == "deny"
         os.unlink(target)
-        runtime.authority._refreshed = -10
+        runtime.parts.authority._refreshed = -10
         assert decision(runtime, "read_file", path="a.txt") == "ask"
 
 
@@ -1188,7 +1188,7 @@ def test_a_changed_rule_file_applies_even_with_the_same_size_and_time(world):
         with open(file, "r+b") as stream:
             stream.write(b"deny:  [Read]\n")
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        runtime.authority._refreshed = -10
+        runtime.parts.authority._refreshed = -10
         assert decision(runtime, "read_file", path="a.txt") == "deny"
 
 
@@ -1256,7 +1256,7 @@ def test_a_hook_that_asks_denies_in_scheduler_mode(world):
     hook(world, 'echo \'{"decision": "ask", "reason": "a look first"}\'')
     with world.runtime(mode="scheduler") as runtime:
         result = runtime.call("write_file", path="a", content="x")
-        pending = runtime.authority.approvals().pending()
+        pending = runtime.parts.authority.approvals().pending()
 
     assert (code(result), pending, world.folder.tree()) == ("denied", [], {})
     assert "hook personal pre_tool_execution 0: a look first" in result.error.message
@@ -1299,13 +1299,13 @@ def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
         ".hilt/hooks/block.sh": "exit 2\n",
     }
     with world.runtime() as runtime:
-        trust = runtime.authority.trust()
+        trust = runtime.parts.authority.trust()
         for name, text in files.items():
             path = world.folder.write(name, text)
-            runtime.authority._refreshed = -10
+            runtime.parts.authority._refreshed = -10
             assert code(runtime.call("list_dir")) == "ok"
             trust.trust(file_at(path, "hooks"), text.encode())
-        runtime.authority._refreshed = -10
+        runtime.parts.authority._refreshed = -10
         assert code(runtime.call("list_dir")) == "hook_blocked"
         world.folder.write(".hilt/hooks/block.sh", "exit 1\n")
         result = runtime.call("list_dir")
@@ -1326,7 +1326,7 @@ def test_an_answer_to_all_questions_is_given_once_and_recorded_every_time(world)
     with world.runtime(asker=asker) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == "ok"
         assert code(runtime.call("read_file", path="a")) == "ok"
-        assert [row.entry.approver for row in runtime.trail.rows()] == ["ann", "ann"]
+        assert [row.entry.approver for row in runtime.parts.trail.rows()] == ["ann", "ann"]
     assert len(asked) == 1
 
 
@@ -1360,7 +1360,7 @@ def test_always_stores_no_rule_for_registering_a_hook(world):
 
     with world.runtime(asker=asker) as runtime:
         assert code(runtime.call("register_hook", action="register", event="stop", command="true")) == "ok"
-        assert runtime.authority.approvals().grants(runtime.id) == []
+        assert runtime.parts.authority.approvals().grants(runtime.parts.id) == []
     assert asked[0].rules == ()
 
 

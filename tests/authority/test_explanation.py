@@ -58,6 +58,6 @@ def test_explaining_and_running_agree(mode, rules, calls, tmp_path_factory):
         for call in calls:
             explained = runtime.explain(call)
             runtime.request(call)
-            entry = runtime.trail.rows(limit=1)[0].entry
+            entry = runtime.parts.trail.rows(limit=1)[0].entry
 
             assert (entry.decision, entry.reason) == (explained.decision.verdict, explained.decision.reason)

@@ -703,7 +703,7 @@ def test_a_projects_hooks_run_once_trusted_and_stop_when_a_script_changes(runtim
         workspace.write(".hilt/hooks.yaml", json.dumps([hook("bash .hilt/hooks/guard.sh")])),
         workspace.write(".hilt/hooks/guard.sh", "exit 2\n"),
     ]
-    trust = Trust(runtime.state)
+    trust = Trust(runtime.parts.state)
 
     def answer() -> str:
         result = runtime.call("read_file", path="a.py")
@@ -743,7 +743,7 @@ def test_every_hook_that_ran_is_on_record_with_its_outcome(base):
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("a.txt", "x")
         runtime.call("read_file", path="a.txt")
-        rows = [(row.entry.tool, row.entry.outcome) for row in runtime.trail.rows()]
+        rows = [(row.entry.tool, row.entry.outcome) for row in runtime.parts.trail.rows()]
 
     assert [outcome for name, outcome in rows if name.startswith("hook ")] == ["ok", "deny"]
     assert rows[-1] == ("read_file", "hook_blocked")

@@ -234,8 +234,8 @@ def test_a_path_opens_once_its_question_is_answered(world, name, args):
 
 def profile_of(runtime: Runtime, door: Door | None = None) -> Profile:
     """Return the sandbox profile that a command of the runtime gets."""
-    store, overflow = runtime._store("default")
-    return runtime._confinement()._profile(door or store.door, "default", overflow.open(), NONE)
+    session = runtime.parts.session("default")
+    return runtime.parts.confinement._profile(door or session.door, "default", session.overflow.open(), NONE)
 
 
 def test_a_command_gets_the_path_rules(world):
@@ -357,7 +357,7 @@ def marking(world) -> Iterator[Runtime]:
         status = os.stat(world.folder.join(name))
         marks.append((status.st_dev, status.st_ino))
     with world.runtime() as runtime:
-        runtime.marked = lambda status: (status.st_dev, status.st_ino) in marks
+        runtime.parts.marked = lambda status: (status.st_dev, status.st_ino) in marks
         yield runtime
 
 

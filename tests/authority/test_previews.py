@@ -83,7 +83,7 @@ def test_nothing_changes_when_the_preview_is_denied(base):
 @needs_sandbox
 def test_a_preview_can_be_asked_for_from_another_process(base):
     with asking(base, None) as (runtime, folder):
-        approvals = runtime.authority.approvals()
+        approvals = runtime.parts.authority.approvals()
         call = {"command": COMMAND, "force": True}
         first = runtime.call("run_shell", **call).error
         approvals.answer(first.details["approval"], approved=True, preview=True, by="console")
@@ -103,7 +103,7 @@ def test_a_preview_can_be_asked_for_from_another_process(base):
 @needs_sandbox
 def test_a_preview_is_not_an_approval(base):
     with asking(base, None) as (runtime, folder):
-        approvals = runtime.authority.approvals()
+        approvals = runtime.parts.authority.approvals()
         pending = runtime.call("run_shell", command="date > harmless.txt").error.details["approval"]
         asked = approvals.find(pending).asked
         with pytest.raises(Exception, match="A preview is not available"):

@@ -27,17 +27,17 @@ def shout(text: str) -> str:
 
 
 def names(runtime, **how):
-    return [entry.name for entry in runtime.authority.listed_tools(runtime.session, **how)]
+    return [entry.name for entry in runtime.parts.authority.listed_tools(runtime.session, **how)]
 
 
 def test_all_tools_but_the_finders_are_shown_in_order_of_their_names(runtime):
     assert names(runtime) == [name for name in catalog.built_in_names() if name not in FINDERS | UNSEEN]
-    assert [name for name, _, _ in runtime.schemas()] == names(runtime)
+    assert [name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)] == names(runtime)
 
 
 def test_a_tool_is_shown_with_all_that_a_host_needs(base):
     with temporary_runtime(base, tools=[shout]) as (runtime, _):
-        shown_tools = {entry.name: entry for entry in runtime.authority.listed_tools("s")}
+        shown_tools = {entry.name: entry for entry in runtime.parts.authority.listed_tools("s")}
 
     assert shown_tools["shout"].title == "Shout"
     assert shown_tools["shout"].description == "Say it louder."
@@ -64,14 +64,14 @@ def test_the_mode_is_that_of_the_session(base):
     with temporary_runtime(base, session="planning") as (runtime, _):
         runtime.call("enter_plan_mode")
 
-        assert "write_file" not in [entry.name for entry in runtime.authority.listed_tools("planning")]
-        assert "write_file" in [entry.name for entry in runtime.authority.listed_tools("other")]
+        assert "write_file" not in [entry.name for entry in runtime.parts.authority.listed_tools("planning")]
+        assert "write_file" in [entry.name for entry in runtime.parts.authority.listed_tools("other")]
 
 
 @pytest.mark.parametrize("name", catalog.dialect_names()[1:])
 def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
-        tools = runtime.authority.listed_tools("s")
+        tools = runtime.parts.authority.listed_tools("s")
 
     entries = catalog.dialect(name)
     assert [entry.name for entry in tools] == [name for name in entries if name not in UNSEEN]
@@ -106,7 +106,7 @@ def described(schema):
 
 
 def test_lean_omits_only_the_descriptions_of_parameters(runtime):
-    full, lean = (runtime.authority.listed_tools("s", lean=lean) for lean in (False, True))
+    full, lean = (runtime.parts.authority.listed_tools("s", lean=lean) for lean in (False, True))
 
     assert [(entry.name, entry.description) for entry in lean] == [(entry.name, entry.description) for entry in full]
     assert any(described(entry.schema) for entry in full)
@@ -128,7 +128,7 @@ def test_a_parameter_called_description_stays(base):
         return description
 
     with temporary_runtime(base, tools=[label]) as (runtime, _):
-        (shown_tool,) = runtime.authority.listed_tools("s", only=("label",), lean=True)
+        (shown_tool,) = runtime.parts.authority.listed_tools("s", only=("label",), lean=True)
 
     assert shown_tool.schema["properties"] == {"description": {"type": "string"}}
 
@@ -147,7 +147,7 @@ def test_lean_omits_descriptions_anywhere_in_a_foreign_schema(base):
     }
     own = shout._replace(schema=holds, check=lambda args: CheckedArguments(args, []))
     with temporary_runtime(base, tools=[own]) as (runtime, _):
-        (shown_tool,) = runtime.authority.listed_tools("s", only=("shout",), lean=True)
+        (shown_tool,) = runtime.parts.authority.listed_tools("s", only=("shout",), lean=True)
 
     assert "said" not in json.dumps(shown_tool.schema)
     assert shown_tool.schema["properties"]["description"] == holds["properties"]["description"]
@@ -160,7 +160,7 @@ def test_lean_omits_descriptions_anywhere_in_a_foreign_schema(base):
 
 def test_a_search_tool_names_the_tools_it_searches(base):
     with temporary_runtime(base, tools=[shout], flags={"disabledTools": ["write_file"]}) as (runtime, _):
-        call, search = runtime.authority.listed_tools("s", search=True)
+        call, search = runtime.parts.authority.listed_tools("s", search=True)
 
     assert (call.name, search.name) == ("tool_call", "tool_search")
     assert " shout," in search.description
@@ -171,7 +171,7 @@ def test_a_search_tool_names_the_tools_it_searches(base):
 def test_the_names_of_very_many_tools_are_truncated(base):
     many = [shout._replace(name=f"tool_number_{number:04}") for number in range(500)]
     with temporary_runtime(base, tools=many) as (runtime, _):
-        search = runtime.authority.listed_tools("s", search=True)[1]
+        search = runtime.parts.authority.listed_tools("s", search=True)[1]
 
     assert len(search.description) < NAMES_CHARACTERS + 300
     assert " more." in search.description

@@ -104,7 +104,7 @@ def main(url: str) -> int:
         os.mkdir(workspace)
         flags = {"mcp.servers": {"suite": {"url": url, "timeout": 20}}, "mode": "yolo"}
         with Runtime(workspace, environ=environment(base), flags=flags) as runtime:
-            servers = runtime.servers()
+            servers = runtime.parts.servers
             assert servers is not None
             schemas = {tool.name: tool.schema for tool in servers.tools()}
             print(servers.states())

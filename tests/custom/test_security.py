@@ -323,7 +323,7 @@ def test_an_approval_covers_one_call_exactly_as_shown(bench):
     bench.attended = False
     with bench.runtime(bench.load("guarded")) as runtime:
         approval = runtime.call("guarded").error.details["approval"]
-        approvals = runtime.authority.approvals()
+        approvals = runtime.parts.authority.approvals()
         approvals.answer(approval, approved=True, by="test")
 
         (bench.tools / "guarded/security.sh").write_text(
@@ -374,7 +374,7 @@ def test_a_tool_with_a_check_does_not_run_unchecked(bench):
     tool = to_tool(bench.load("guarded"), make(bench.load("guarded")))
 
     with bench.runtime() as runtime, pytest.raises(ToolError) as raised:
-        tool.run(runtime._context(runtime._active(Call("guarded"))), {})
+        tool.run(runtime._world.context(runtime._world.active(Call("guarded"))), {})
 
     assert (raised.value.code, has_run(bench)) == ("denied", False)
 
@@ -384,7 +384,7 @@ def test_the_message_of_the_check_is_in_the_audit_trail(bench):
 
     with bench.runtime(bench.load("guarded")) as runtime:
         runtime.call("guarded")
-        (row,) = runtime.trail.rows()
+        (row,) = runtime.parts.trail.rows()
 
     assert (row.entry.decision, row.entry.reason) == (
         "deny",

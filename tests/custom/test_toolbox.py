@@ -87,7 +87,7 @@ def test_every_format_runs_like_a_built_in_tool(personal, runtime):
     assert runtime.call("hello", who="$(id) 'x'").text == "hello $(id) 'x'\n"
     assert json.loads(runtime.call("echo-back", text="back").result) == {"echo": "back"}
     assert runtime.call("shout", text="loud").text == "LOUD"
-    assert [row.entry.tool for row in runtime.trail.rows()] == ["hello", "echo-back", "shout"]
+    assert [row.entry.tool for row in runtime.parts.trail.rows()] == ["hello", "echo-back", "shout"]
 
 
 def test_invalid_arguments_are_reported_with_the_message_of_the_format(personal, runtime):
@@ -170,11 +170,11 @@ def test_an_untrusted_project_tool_is_neither_listed_nor_run(project, runtime):
 
     assert runtime.call("hello", who="a").error.code == "untrusted"
     assert "hello" not in [tool["name"] for tool in runtime.call("list_tools").data["tools"]]
-    assert not os.path.exists(os.path.join(runtime.root, "made"))
+    assert not os.path.exists(os.path.join(runtime.parts.root, "made"))
 
     path = os.path.join(project.path, "hello.md")
     with open(path, "rb") as file:
-        runtime.authority.trust().trust(file_at(path, "tool"), file.read())
+        runtime.parts.authority.trust().trust(file_at(path, "tool"), file.read())
     settle()
     assert runtime.call("hello", who="a").text == "hello a\n"
 
@@ -299,7 +299,7 @@ def test_a_small_profile_has_only_the_listed_custom_tools(personal, base, profil
         error = runtime.call("other", who="a").error
         assert error is not None
         assert (error.code, error.message) == ("denied", f"other is not in the profile {profile}.")
-        assert "hello" in [name for name, _, _ in runtime.schemas()]
+        assert "hello" in [name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)]
 
 
 @pytest.mark.parametrize("trusted", [True, False])

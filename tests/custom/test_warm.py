@@ -93,7 +93,7 @@ def test_one_process_answers_consecutive_calls(tools, runtime):
 
     assert (first["text"], second["text"]) == ("a\nb", "é\u2028")
     assert (first["calls"], second["calls"], first["pid"]) == (1, 2, second["pid"])
-    assert (second["workspacePath"], second["folder"]) == (runtime.root, runtime.root)
+    assert (second["workspacePath"], second["folder"]) == (runtime.parts.root, runtime.parts.root)
     assert second["sessionId"] == runtime.session
 
 
@@ -233,7 +233,7 @@ def test_a_process_does_not_outlive_a_killed_runtime(base, tools, runtime, envir
     add(tools)
     code = (
         "from hilt.runtime import Runtime\n"
-        f"runtime = Runtime({runtime.root!r})\n"
+        f"runtime = Runtime({runtime.parts.root!r})\n"
         "print(runtime.call('warm_one').data['pid'], flush=True)\n"
         "input()\n"
     )
@@ -267,7 +267,7 @@ def test_plan_mode_also_tightens_the_sandbox_of_a_running_process(tools, runtime
     assert "refused" not in data(runtime.call("warm_one", do="write"))
     os.unlink(workspace.join("made"))
 
-    runtime.authority.values().set(runtime.id, runtime.session, "mode", "plan")
+    runtime.parts.authority.values().set(runtime.parts.id, runtime.session, "mode", "plan")
 
     assert data(runtime.call("warm_one", do="write"))["refused"] in ERRORS
 

@@ -21,7 +21,7 @@ def test_the_tool_is_listed_only_with_a_display(opened, base):
     assert "computer" in {entry.name for entry in opened.authority.listed_tools("listing")}
 
     with temporary_runtime(base) as (runtime, _):
-        assert "computer" not in {entry.name for entry in runtime.authority.listed_tools("listing")}
+        assert "computer" not in {entry.name for entry in runtime.parts.authority.listed_tools("listing")}
         assert Agent(runtime, "listing").code("screenshot") == "approval_required"
 
 
@@ -119,7 +119,7 @@ def pressed_inputs(agent: Agent) -> list[int]:
     """Return the keys and buttons that are pressed on the display."""
     import xcffib
 
-    connection = xcffib.connect(display=agent.runtime.environ["DISPLAY"])
+    connection = xcffib.connect(display=agent.runtime.parts.environ["DISPLAY"])
     try:
         root = connection.get_setup().roots[0].root
         mask = connection.core.QueryPointer(root).reply().mask & 0x1F0D
@@ -189,12 +189,12 @@ def test_numbers_expire(form, agent):
     from hilt.desktop.element_map import EXPIRES_SECONDS
 
     save = agent.number('"Save"')
-    values = agent.runtime.authority.values()
-    stored = values.get(agent.runtime.id, agent.session, "desktop")
+    values = agent.runtime.parts.authority.values()
+    stored = values.get(agent.runtime.parts.id, agent.session, "desktop")
     assert stored is not None
     for item in stored["elements"]:
         item[2] -= EXPIRES_SECONDS
-    values.set(agent.runtime.id, agent.session, "desktop", stored)
+    values.set(agent.runtime.parts.id, agent.session, "desktop", stored)
 
     assert agent.code("click", element=save) == "stale_elements"
     assert form.seen("clicked") == []

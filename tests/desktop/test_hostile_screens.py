@@ -101,7 +101,7 @@ def test_a_drag_does_not_drop_on_a_private_window(desktop, form, agent, person):
 
 def test_a_private_window_that_pops_up_before_a_press_does_not_receive_it(desktop, form, agent):
     place = place_in(agent.find("Save"))
-    screen = agent.runtime._display()._screen
+    screen = agent.runtime.parts.display._screen
     assert screen is not None
     input, press = screen._input, screen._input._press_at
 
@@ -224,7 +224,7 @@ def test_escape_twice_stops_the_call_and_bars_the_session_from_the_desktop(form,
     results: list[Result] = []
     begin_drag(agent, form, results.append)
     wait_until(person.held)
-    connection = XConnection(agent.runtime.environ["DISPLAY"])
+    connection = XConnection(agent.runtime.parts.environ["DISPLAY"])
     escape = Keymap(connection, None).key("escape").code  # type: ignore[arg-type]
     connection.close()
 
@@ -313,7 +313,7 @@ def test_an_approval_is_valid_only_for_the_element_that_was_shown(desktop, form)
 
     def answer(asked: ApprovalRequest) -> UserAnswer:
         if asked.arguments["action"] == "click":
-            values, key = runtime.authority.values(), (runtime.id, "renumbered", "desktop")
+            values, key = runtime.parts.authority.values(), (runtime.parts.id, "renumbered", "desktop")
             stored = values.get(*key)
             assert stored is not None
             stored["elements"].reverse()  # another screenshot while the person reads

@@ -99,7 +99,7 @@ def test_every_form_of_a_patch_is_applied_by_the_tool(base, name, args, folder):
         files = {path: content for path, content in workspace.tree().items() if content is not None}
         assert files == {f"{folder}b.txt": "two\n", f"{folder}c.txt": "1\n"}
         assert text.startswith("applied patch with 2 operations:")
-        assert [row.entry.tool for row in runtime.trail.rows()] == ["apply_patch"]
+        assert [row.entry.tool for row in runtime.parts.trail.rows()] == ["apply_patch"]
 
 
 @pytest.mark.parametrize(

@@ -130,5 +130,7 @@ def test_policy_and_trail_see_the_canonical_tool(base):
         result = runtime.call("read_file", path="a.txt")
 
         assert result.ok
-        assert [row.entry.tool for row in runtime.trail.rows()] == ["write_file", "read_file"]
-        assert {name for name, _, _ in runtime.schemas()} == set(ENTRIES) - {"ComputerUse"}  # without a display
+        assert [row.entry.tool for row in runtime.parts.trail.rows()] == ["write_file", "read_file"]
+        assert {name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)} == set(ENTRIES) - {
+            "ComputerUse"
+        }  # without a display

@@ -47,7 +47,7 @@ def test_a_schema_is_valid_closed_and_described(row):
 @pytest.mark.parametrize("name", CALLS)
 def test_the_tool_list_of_a_dialect_is_short(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
-        costs = {tool.name: cost(definition(tool)) for tool in runtime.authority.listed_tools("s")}
+        costs = {tool.name: cost(definition(tool)) for tool in runtime.parts.authority.listed_tools("s")}
 
     assert sum(costs.values()) / len(costs) <= COST_AVERAGE
     assert {tool: count for tool, count in costs.items() if count > COST_MAX} == {}
@@ -154,7 +154,7 @@ def test_a_custom_tool_with_the_name_of_a_foreign_one_has_its_own_rules(base):
 
     rules(base, "allow: ['Bash(echo:*)']\ndeny: [run_shell]\n")
     with temporary_runtime(base, tools=[shell]) as (runtime, _):
-        names = runtime.authority.names_of(runtime.catalog.find("shell").tool)
+        names = runtime.parts.authority.names_of(runtime.parts.catalog.find("shell").tool)
         assert names == {"shell"}
         command = runtime.request(Call("shell", {"command": ["echo"]}, dialect="codex"))
         assert command.error is not None

@@ -272,7 +272,7 @@ def test_servers_stop_with_the_runtime_and_when_they_are_idle(bench):
 
     servers = pool.LanguageServers(idle=0.2)
     with bench.runtime() as runtime:
-        runtime._own_servers.part = servers
+        vars(runtime.parts)["language_servers"] = servers
         text(ask(runtime, "hover", "a.lua", line=2, symbol="x"))
         deadline = time.monotonic() + 30
         while processes_of(bench.programs) and time.monotonic() < deadline:

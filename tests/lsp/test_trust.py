@@ -196,7 +196,7 @@ def test_a_server_is_confined_by_landlock_where_there_is_no_bubblewrap(bench):
         acts={"textDocument/hover": [{"do": "try", **tries}]}, results={"textDocument/hover": {"contents": "text"}}
     )
     with bench.runtime() as runtime:
-        sandbox = runtime._confinement().sandbox()
+        sandbox = runtime.parts.confinement.sandbox()
         sandbox._available = Availability("landlock", "bubblewrap is not installed")
         assert text(ask(runtime, "hover", "a.lua", line=1, character=1)) == "text"
 

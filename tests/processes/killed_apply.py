@@ -92,7 +92,7 @@ def filled(layer: overlay.UpperLayer, base: Path) -> overlay.UpperLayer:
 def apply(base: Path) -> str:
     """Apply such a layer."""
     with started(base) as runtime:
-        workspace = Workspace(runtime._store("default")[0], "default", Fence())
+        workspace = Workspace(runtime.parts.session("default").store, "default", Fence())
         recording = workspace.store.history().mark()
         with made_layer(base, workspace, recording) as layer:
             change = command_changes.apply(workspace, layer, recording, "run_shell")
@@ -104,7 +104,7 @@ def apply(base: Path) -> str:
 def restore(base: Path, id: str) -> None:
     """Undo a change."""
     with started(base) as runtime:
-        workspace = Workspace(runtime._store("default")[0], "default", Fence())
+        workspace = Workspace(runtime.parts.session("default").store, "default", Fence())
         change = workspace.find_change(id)
         assert command_changes.restore(workspace, change, change.steps) is not None
 

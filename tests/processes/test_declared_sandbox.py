@@ -280,8 +280,8 @@ def test_a_tool_lists_its_effective_rights(base, personal):
     personal.write("probe.md", probes("markdown", "true")["probe.md"])
 
     with temporary_runtime(base, flags={"custom.sandbox": "workspace-write"}) as (runtime, _):
-        assert abilities(runtime.custom().definitions["probe"])[1:3] == [
+        assert abilities(runtime.parts.toolbox.tools_found().definitions["probe"])[1:3] == [
             "sandbox: yes, without network",
             "may write: .",
         ]
-        assert runtime.custom() is runtime.custom()
+        assert runtime.parts.toolbox.tools_found() is runtime.parts.toolbox.tools_found()

@@ -12,8 +12,8 @@ from tests.programs import needs_sandbox
 
 @needs_sandbox
 def test_a_call_that_outlives_the_server_is_not_reported_as_interrupted(runtime, workspace):
-    server, ended = ServingMark(runtime.state), threading.Event()
-    with closing(EventStore(runtime.state)) as store:
+    server, ended = ServingMark(runtime.parts.state), threading.Event()
+    with closing(EventStore(runtime.parts.state)) as store:
         call = Call("run_shell", {"command": "until [ -e go ]; do sleep 0.01; done"})
         runtime.submit(call, lambda result: ended.set())
         while not store.of_type("call_started", 0, store.last()):
@@ -24,5 +24,5 @@ def test_a_call_that_outlives_the_server_is_not_reported_as_interrupted(runtime,
         ended.wait()
         runtime.close()
 
-        assert CallObserver(runtime.state, store).poll() == []
+        assert CallObserver(runtime.parts.state, store).poll() == []
         assert len(store.of_type("call", 0, store.last())) == 1

@@ -12,7 +12,8 @@ import pytest
 
 from hilt.config import KEYS
 from hilt.params import NetworkName
-from hilt.runtime import Runtime, share
+from hilt.parts import share
+from hilt.runtime import Runtime
 from hilt.sandbox import availability, backend
 from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, Report, SandboxResources
 from hilt.sandbox.network import NETWORKS, NONE, Network

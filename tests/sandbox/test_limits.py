@@ -89,7 +89,7 @@ def run(runtime, command, **args):
 
 
 def private(runtime, session=None):
-    return rooms.private_folder(runtime.state, runtime.id, config.digest(session or runtime.session))
+    return rooms.private_folder(runtime.parts.state, runtime.parts.id, config.digest(session or runtime.session))
 
 
 # --- memory -----------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_the_limit_never_exceeds_the_memory_of_the_machine(base):
     from hilt.processes.children import machine_memory
 
     with temporary_runtime(base, flags={"shell.memory_mb": 1_000_000_000}) as (runtime, _):
-        limits = runtime._context(runtime._active(Call("run_shell"))).processes._limits(1)
+        limits = runtime._world.context(runtime._world.active(Call("run_shell"))).processes._limits(1)
 
     assert limits.memory == machine_memory()
 
@@ -186,7 +186,7 @@ ROOM_HOGS = {
 @needs_sandbox
 @pytest.mark.parametrize("name", ROOM_HOGS)
 def test_a_command_that_fills_its_private_folders_is_ended(runtime, mark, name):
-    os.makedirs(os.path.join(os.path.dirname(runtime.root), "home/.cache"), exist_ok=True)
+    os.makedirs(os.path.join(os.path.dirname(runtime.parts.root), "home/.cache"), exist_ok=True)
 
     result = run(runtime, f"echo begun; : {mark.name}; cd /tmp; {ROOM_HOGS[name]}")
 
@@ -300,12 +300,12 @@ def test_the_private_folder_is_removed_with_its_session(runtime):
 def test_private_folders_unused_for_a_long_time_are_removed(runtime):
     old, new = "2" * 16, "3" * 16
     for session in (old, new):
-        os.makedirs(os.path.join(runtime.state, "sandbox", runtime.id, session, "tmp"))
-    os.utime(os.path.join(runtime.state, "sandbox", runtime.id, old), (0, 0))
+        os.makedirs(os.path.join(runtime.parts.state, "sandbox", runtime.parts.id, session, "tmp"))
+    os.utime(os.path.join(runtime.parts.state, "sandbox", runtime.parts.id, old), (0, 0))
 
     runtime.tidy(0)
 
-    assert os.listdir(os.path.join(runtime.state, "sandbox", runtime.id)) == [new]
+    assert os.listdir(os.path.join(runtime.parts.state, "sandbox", runtime.parts.id)) == [new]
 
 
 @needs_sandbox

@@ -120,7 +120,7 @@ def test_a_late_answer_counts_for_the_session(system):
     system.answer = ""
     with system.runtime() as runtime:
         id = runtime.call("run_shell", command="true").error.details["approval"]
-        runtime.authority.approvals().answer(id, approved=True, by="ann")
+        runtime.parts.authority.approvals().answer(id, approved=True, by="ann")
         assert runtime.call("run_shell", command="echo other").error.code == "approval_required"
 
         output(runtime.request(Call("run_shell", {"command": "true"}, approval=id)))

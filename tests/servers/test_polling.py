@@ -19,25 +19,25 @@ def bench(tmp_path, monkeypatch) -> Bench:
 def test_servers_that_are_added_later_are_reported(bench):
     notified = threading.Semaphore(0)
     with bench.runtime() as runtime:
-        stop = runtime.listen(notified.release)
+        stop = runtime.parts.listen(notified.release)
         path = bench.write({"raw": bench.raw()})
         bench.trust(path)
-        assert "mcp__raw__echo" in [tool.name for tool in runtime.catalog.tools()]
+        assert "mcp__raw__echo" in [tool.name for tool in runtime.parts.catalog.tools()]
         assert notified.acquire(timeout=WAIT_SECONDS)
 
         bench.write({})
         assert notified.acquire(timeout=WAIT_SECONDS)
-        assert not [tool.name for tool in runtime.catalog.tools() if tool.name.startswith("mcp__")]
+        assert not [tool.name for tool in runtime.parts.catalog.tools() if tool.name.startswith("mcp__")]
         stop()
 
 
 def test_definitions_accepted_elsewhere_are_reported(bench):
     notified = threading.Semaphore(0)
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
-        runtime.catalog.tools()
-        stop = runtime.listen(notified.release)
+        runtime.parts.catalog.tools()
+        stop = runtime.parts.listen(notified.release)
         (state,) = servers.states()
         new = {"name": "extra", "inputSchema": {"type": "object"}}
         Pins(bench.state, state.server).accept(assign_names("raw", [new], {})[0])
@@ -49,9 +49,9 @@ def test_definitions_accepted_elsewhere_are_reported(bench):
 def test_the_start_of_a_server_with_accepted_definitions_is_not_reported(bench):
     notified = threading.Semaphore(0)
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        stop = runtime.listen(notified.release)
+        stop = runtime.parts.listen(notified.release)
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
         stop()  # ends the watch, so no notification can come later
 
@@ -66,9 +66,9 @@ def test_a_callback_that_fails_is_called_again(bench):
         raise ValueError("ignored")
 
     with bench.runtime() as runtime:
-        stop = polling.watch(runtime.servers, fail)
+        stop = polling.watch(lambda: runtime.parts.servers, fail)
         bench.trust(bench.write({"raw": bench.raw()}))
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
         assert notified.acquire(timeout=WAIT_SECONDS)
         bench.write({})
         assert notified.acquire(timeout=WAIT_SECONDS)

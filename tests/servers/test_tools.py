@@ -38,7 +38,7 @@ def bench(tmp_path) -> Bench:
 
 def test_tools_of_a_server_join_the_catalogue_and_can_be_called(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [item.name for item in runtime.catalog.tools()]
+        names = [item.name for item in runtime.parts.catalog.tools()]
         result = runtime.call("mcp__raw__echo", text="hello")
 
     assert {"mcp__raw__echo", "read_file"} <= set(names)
@@ -48,7 +48,7 @@ def test_tools_of_a_server_join_the_catalogue_and_can_be_called(bench):
 
 def test_without_servers_there_are_no_server_tools(bench):
     with bench.runtime() as runtime:
-        assert runtime.servers() is None
+        assert runtime.parts.servers is None
         assert runtime.call("mcp__raw__echo", text="x").error.code == "unknown_tool"
 
 
@@ -78,7 +78,7 @@ def test_a_project_defines_servers_only_once_its_file_is_trusted(bench):
     path = bench.write({"raw": bench.raw()})
     with bench.runtime() as runtime:
         before = runtime.call("mcp__raw__echo", text="hello")
-        listed = [item.name for item in runtime.catalog.tools()]
+        listed = [item.name for item in runtime.parts.catalog.tools()]
         assert bench.pids() == []
         bench.trust(path)
         after = runtime.call("mcp__raw__echo", text="hello")
@@ -98,7 +98,7 @@ def test_a_changed_file_loses_its_trust_and_its_server_is_stopped(bench):
         bench.write({"raw": bench.raw(), "evil": {"command": "sh", "args": ["-c", "touch pwned"]}})
         result = eventually(lambda: runtime.call("mcp__raw__echo", text="a").error)
         eventually(lambda: not is_alive(pid))
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
 
     assert result.code == "untrusted"
     assert not os.path.exists(os.path.join(bench.folder.path, "pwned"))
@@ -107,10 +107,10 @@ def test_a_changed_file_loses_its_trust_and_its_server_is_stopped(bench):
 def test_reading_the_files_does_not_wait_for_the_authority_lock(bench):
     bench.trust(bench.write({"raw": bench.raw()}))
     with bench.runtime() as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         reading = threading.Thread(target=servers.names, daemon=True)
-        with runtime.authority._lock:  # held while the names for rules are listed
+        with runtime.parts.authority._lock:  # held while the names for rules are listed
             reading.start()
             reading.join(30)
             assert not reading.is_alive()
@@ -136,14 +136,14 @@ def test_servers_are_read_from_the_personal_settings(bench):
 def test_servers_in_project_settings_need_trust(bench):
     bench.folder.write(".hilt/config.toml", '[mcp.servers.raw]\ncommand = "touch"\nargs = ["pwned"]\n')
     with bench.runtime() as runtime:
-        assert runtime.servers() is None
+        assert runtime.parts.servers is None
 
 
 def test_a_broken_file_does_not_stop_other_tools(bench):
     bench.folder.write(".mcp.json", "{")
     bench.folder.write("a.txt", "a\n")
     with bench.runtime() as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         assert runtime.call("read_file", path="a.txt").error is None
         assert len(servers.configured().problems) == 1
@@ -158,11 +158,11 @@ def test_a_disabled_server_has_no_tools(bench):
 def test_a_server_is_started_once_to_list_its_tools_and_then_on_call(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
-        first = [item.name for item in runtime.catalog.tools()]
+        first = [item.name for item in runtime.parts.catalog.tools()]
     assert len(bench.pids()) == 1
     with bench.runtime(entry) as runtime:
-        again = [item.name for item in runtime.catalog.tools()]
-        echo = runtime.catalog.find("mcp__raw__echo").tool
+        again = [item.name for item in runtime.parts.catalog.tools()]
+        echo = runtime.parts.catalog.find("mcp__raw__echo").tool
         assert len(bench.pids()) == 1
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
         assert len(bench.pids()) == 2
@@ -183,7 +183,7 @@ def test_arguments_are_checked_before_anything_is_sent(bench):
 
 def test_a_nested_hilt_has_no_servers(bench):
     with bench.runtime({"raw": bench.raw()}, HILT_NESTED="1") as runtime:
-        assert runtime.servers() is None
+        assert runtime.parts.servers is None
 
 
 # --- definitions are accepted once ----------------------------------------------------------------------------------
@@ -199,7 +199,9 @@ def test_a_tool_whose_definition_changed_is_rejected(bench):
         changed = runtime.call("mcp__raw__echo", text="a")
         same = runtime.call("mcp__raw__other", text="b")
         new = runtime.call("mcp__raw__third", text="c")
-        listed = {item.name: item.description for item in runtime.catalog.tools() if item.name.startswith("mcp__")}
+        listed = {
+            item.name: item.description for item in runtime.parts.catalog.tools() if item.name.startswith("mcp__")
+        }
 
     assert (changed.error.code, changed.error.details["changed"]) == ("untrusted", ["description"])
     assert "hilt mcp trust raw" in changed.error.suggestion
@@ -217,7 +219,7 @@ def test_a_removed_tool_is_reported(bench):
     entry = {"raw": bench.raw()}
     bench.describe([tool(), tool("other")])
     with bench.runtime(entry) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
     bench.describe([tool("other")])
     with bench.runtime(entry) as runtime:
         result = runtime.call("mcp__raw__echo", text="a")
@@ -229,7 +231,7 @@ def test_a_removed_tool_is_reported(bench):
 def test_a_tool_that_changes_while_the_server_runs_is_rejected_afterwards(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         assert runtime.call("mcp__raw__alter").text == "altered"
         changed = eventually(lambda: runtime.call("mcp__raw__echo", text="a").error)
@@ -247,7 +249,7 @@ def test_a_tool_that_changes_while_the_server_runs_is_rejected_afterwards(bench)
 def test_a_changed_entry_is_a_different_server(bench):
     bench.describe([tool()])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
     bench.describe([tool(description="Now this.")])
     with bench.runtime({"raw": bench.raw(env={"A": "1"})}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
@@ -264,14 +266,14 @@ def test_two_simultaneous_starts_keep_the_accepted_definitions(bench):
 def test_a_corrupt_file_of_accepted_definitions_accepts_nothing(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
     folder = os.path.join(bench.state, "servers")
     (name,) = [entry_name for entry_name in os.listdir(folder) if entry_name.endswith(".json")]
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write('{"version": 1, "tools": [[1]]}')
     with bench.runtime(entry) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").error.code in ("unknown_tool", "untrusted")
-        assert not any(item.name.startswith("mcp__") for item in runtime.catalog.tools())
+        assert not any(item.name.startswith("mcp__") for item in runtime.parts.catalog.tools())
 
 
 def test_stored_files_are_readable_only_by_their_owner(bench):
@@ -340,7 +342,7 @@ def test_a_whole_server_can_be_disabled(bench, pattern):
     with Runtime(bench.folder.path, environ=bench.environ, flags=flags) as runtime:
         refused = runtime.call("mcp__raw__echo", text="a")
         other = runtime.call("mcp__raw__structured")
-        listed = [name for name, _, _ in runtime.schemas()]
+        listed = [name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)]
 
     assert refused.error is not None
     assert (refused.error.code, "disabledTools" in refused.error.message) == ("denied", True)
@@ -373,7 +375,9 @@ def test_plan_mode_has_only_tools_that_the_user_declared_read_only(bench):
     with bench.runtime({"raw": bench.raw(readOnly=["echo"])}, mode="plan") as runtime:
         reads = runtime.call("mcp__raw__echo", text="a")
         other = runtime.call("mcp__raw__steps")
-        listed = [name for name, _, _ in runtime.schemas() if name.startswith("mcp__")]
+        listed = [
+            name for name, *_ in runtime.parts.authority.listed_tools(runtime.session) if name.startswith("mcp__")
+        ]
 
     assert reads.text == "a"
     assert other.error.code == "denied"
@@ -598,7 +602,7 @@ def test_a_missing_program_is_an_error(bench):
 
 def test_closing_stops_the_servers(bench):
     with bench.runtime({"raw": bench.raw(), "other": bench.raw("other")}) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
         runtime.call("mcp__raw__echo", text="a")
         (pid,) = bench.pids()
         assert is_alive(pid)
@@ -632,7 +636,7 @@ with Runtime({bench.folder.path!r}, flags={{"mode": "yolo", "mcp.servers": {{"ra
 
 def test_a_cancelled_call_is_also_cancelled_at_the_server(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
         running, result = submit(runtime, "mcp__raw__hang")
         eventually(lambda: any(message.get("params", {}).get("name") == "hang" for message in bench.received()))
         running.cancel()
@@ -644,7 +648,7 @@ def test_a_cancelled_call_is_also_cancelled_at_the_server(bench):
 
 def test_a_server_that_answers_too_late_times_out(bench):
     with bench.runtime({"raw": bench.raw(timeout=0.3)}) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
         late = runtime.call("mcp__raw__hang")
         assert late.error.code == "timeout"
         eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.received()))
@@ -654,7 +658,7 @@ def test_a_server_that_answers_too_late_times_out(bench):
 
 def test_a_server_that_lets_two_calls_time_out_is_restarted(bench):
     with bench.runtime({"raw": bench.raw(timeout=0.3)}) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
         (first,) = bench.pids()
         assert [runtime.call("mcp__raw__hang").error.code for _ in range(2)] == ["timeout", "timeout"]
         eventually(lambda: not is_alive(first))
@@ -678,7 +682,7 @@ def test_a_crashed_server_is_restarted_after_a_delay(bench):
 def test_the_retry_delay_of_a_crashing_server_grows(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
     bench.behave("stillborn")
     delays = []
     with bench.runtime(entry) as runtime:
@@ -710,10 +714,10 @@ def test_a_server_that_is_never_ready_times_out_and_does_not_affect_others(bench
     bench.behave("mute", "mute")
     entries = {"mute": bench.raw("mute"), "raw": bench.raw()}
     with bench.runtime(entries) as runtime:
-        names = [item.name for item in runtime.catalog.tools()]
+        names = [item.name for item in runtime.parts.catalog.tools()]
         (pid,) = bench.pids("mute")
         eventually(lambda: not is_alive(pid))
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         failures = {state.server.name: state.failure for state in servers.states()}
 
@@ -726,7 +730,7 @@ def test_listing_waits_only_once_for_a_server_that_hangs(bench, monkeypatch):
     monkeypatch.setattr(tools, "LIST_SECONDS", 0.2)
     bench.behave("mute")
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         assert servers.tools() == []
         (pid,) = eventually(bench.pids)
@@ -875,7 +879,7 @@ def test_a_server_removed_from_its_file_is_not_started_by_an_older_runtime(bench
     path = bench.write({"raw": bench.raw()})
     bench.trust(path)
     with bench.runtime() as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         (link,) = servers._usable()
         os.unlink(path)
@@ -899,8 +903,8 @@ def test_the_log_of_a_server_is_limited_in_size(bench):
 def test_invalid_definitions_are_skipped_and_reported(bench):
     bench.describe([tool(), tool("hidden", inputSchema={"type": "object", "properties": {"a\u200b": {}}})])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
-        servers = runtime.servers()
+        names = [item.name for item in runtime.parts.catalog.tools() if item.name.startswith("mcp__")]
+        servers = runtime.parts.servers
         assert servers is not None
         (state,) = servers.states()
 
@@ -924,10 +928,10 @@ def test_invalid_definitions_are_skipped_and_reported(bench):
 def test_a_malformed_tool_does_not_affect_others(bench, bad, reason):
     bench.describe([tool(), bad, tool("other")])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
+        names = [item.name for item in runtime.parts.catalog.tools() if item.name.startswith("mcp__")]
         result = runtime.call("mcp__raw__other", text="hello")
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         (state,) = servers.states()
 
@@ -954,7 +958,7 @@ def test_notes_are_dropped_once_the_cause_is_fixed(bench):
     for notes in (1, 0):
         with bench.runtime({"raw": bench.raw()}) as runtime:
             runtime.call("mcp__raw__echo", text="hello")
-            servers = runtime.servers()
+            servers = runtime.parts.servers
             assert servers is not None
             assert len(servers.states()[0].notes) == notes
         bench.describe([tool()])
@@ -974,7 +978,7 @@ def test_a_tool_with_a_schema_that_is_too_complex_is_skipped(bench):
     slow = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**parts, "d60": {}}}
     bench.describe([tool(), tool("slow", inputSchema=slow)])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
+        names = [item.name for item in runtime.parts.catalog.tools() if item.name.startswith("mcp__")]
 
     assert names == ["mcp__raw__echo"]
 
@@ -990,7 +994,7 @@ def test_many_calls_at_once_share_one_server(bench):
 
 def test_the_state_of_a_server_is_reported_without_starting_it(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         (state,) = servers.states()
         assert (state.tools, state.running, bench.pids()) == (None, False, [])

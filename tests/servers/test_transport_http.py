@@ -56,12 +56,12 @@ def accepts_connections(port: int) -> bool:
 def test_every_feature_of_an_sdk_server_works(bench, wire):
     client = Client(lambda message, schema: {"action": "accept", "content": {"color": "red"}})
     with serving(wire) as entry, bench.runtime({"sdk": entry}) as runtime:
-        names = [tool.name for tool in runtime.catalog.tools() if tool.name.startswith("mcp__")]
+        names = [tool.name for tool in runtime.parts.catalog.tools() if tool.name.startswith("mcp__")]
         added = runtime.call("mcp__sdk__add", a=1, b=2)
         answered = submit(runtime, "mcp__sdk__ask", client)[1]()
         counted = submit(runtime, "mcp__sdk__count", client)[1]()
         assert runtime.call("mcp__sdk__grow").error is None
-        servers = runtime.servers()
+        servers = runtime.parts.servers
         assert servers is not None
         eventually(lambda: servers.states()[0].difference.new)
         grown = runtime.call("mcp__sdk__more")
@@ -273,7 +273,7 @@ def test_an_invalid_response_fails_only_its_own_call(bench, misbehave, reason):
         listening() as (other, _),
         bench.runtime({"bad": {"url": url}, "good": {"url": other}}) as runtime,
     ):
-        runtime.catalog.tools()
+        runtime.parts.catalog.tools()
         _, result = submit(runtime, "mcp__bad__echo", text="a")
         assert [runtime.call("mcp__good__echo", text=str(n)).text for n in range(5)] == list("01234")
         error = result().error

@@ -18,13 +18,13 @@ def user(tmp_path) -> SkillUser:
 
 def contents(user: SkillUser, **variables: str) -> LibraryContents:
     with user.runtime(**variables) as runtime:
-        return runtime.skills().current(rescan=True)
+        return runtime.parts.skills.current(rescan=True)
 
 
 def expand(user: SkillUser, name: str, arguments: str = "", **variables: str) -> str:
     with user.runtime(**variables) as runtime:
         try:
-            return runtime.skills().expand(name, arguments)
+            return runtime.parts.skills.expand(name, arguments)
         except ToolError as error:
             return error.code
 

@@ -24,7 +24,7 @@ def user(tmp_path) -> SkillUser:
 
 def contents(user: SkillUser, **variables: str) -> LibraryContents:
     with user.runtime(**variables) as runtime:
-        return runtime.skills().current(rescan=True)
+        return runtime.parts.skills.current(rescan=True)
 
 
 def own(user: SkillUser, **variables: str) -> dict[str, str]:
@@ -485,7 +485,7 @@ def test_changes_are_reported_to_listeners(user):
     path = user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
     notified = threading.Semaphore(0)
     with user.runtime() as runtime:
-        stop = runtime.listen_to_skills(notified.release)
+        stop = runtime.parts.skill_watch.add(notified.release)
         assert runtime.call("load_skill", name="pdf").error
         user.trust(".hilt/skills")
         assert notified.acquire(timeout=60)
@@ -493,10 +493,10 @@ def test_changes_are_reported_to_listeners(user):
         Path(path).write_text(text("pdf", "Changed."))
         assert notified.acquire(timeout=60)
         user.config.write("commands/fix.md", "Fix it.\n")
-        wait_until(lambda: notified.acquire(blocking=False) and "fix" in runtime.skills().current().commands)
+        wait_until(lambda: notified.acquire(blocking=False) and "fix" in runtime.parts.skills.current().commands)
         stop()
 
-        assert "pdf" not in runtime.skills().current(rescan=True).skills
+        assert "pdf" not in runtime.parts.skills.current(rescan=True).skills
 
 
 def test_a_users_own_skill_may_be_large_and_contain_libraries(user):

@@ -58,8 +58,8 @@ def test_changes_in_a_backup_can_be_undone_after_a_restore(tmp_path, state, back
         for entry in snapshots:
             assert runtime.call("undo", action="restore", id=entry["id"]).error is None
         assert (folder.bytes("large.bin"), folder.read("a.txt")) == (LARGE, "old\n")
-        assert runtime.trail.verify() is None
-        assert "read_file" in {row.entry.tool for row in runtime.trail.rows()}
+        assert runtime.parts.trail.verify() is None
+        assert "read_file" in {row.entry.tool for row in runtime.parts.trail.rows()}
     assert Folder(state).read("transcripts/w/s.jsonl") == "{}\n"
     assert Folder(state).read("serve-token") == "secret\n"  # of the machine, not of the backup
     assert old is not None

@@ -24,7 +24,7 @@ def _answered(runtime: Runtime, tool: str, args: dict[str, Any], **answer: Any) 
     if first.error is None or first.error.code != "approval_required":
         return first
     id = str(first.error.details["approval"])
-    approvals = Approvals(runtime.state)
+    approvals = Approvals(runtime.parts.state)
     try:
         approvals.answer(id, by="test", **answer)
     finally:

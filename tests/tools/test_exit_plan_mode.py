@@ -25,9 +25,9 @@ def writes(runtime):
 
 
 def stored_values(runtime):
-    values = SessionValues(runtime.state)
+    values = SessionValues(runtime.parts.state)
     try:
-        return values.all(runtime.id, runtime.session)
+        return values.all(runtime.parts.id, runtime.session)
     finally:
         values.close()
 
@@ -43,8 +43,8 @@ def test_an_approved_plan_restores_the_previous_mode(planning):
 
 
 def test_the_restored_mode_is_that_of_the_session_if_it_had_one(runtime):
-    values = SessionValues(runtime.state)
-    values.set(runtime.id, runtime.session, "mode", "auto-accept")
+    values = SessionValues(runtime.parts.state)
+    values.set(runtime.parts.id, runtime.session, "mode", "auto-accept")
     values.close()
     runtime.call("enter_plan_mode")
 
@@ -111,7 +111,7 @@ def test_a_rule_that_asks_about_the_call_is_combined_with_the_plan_question(base
 
         result = approved(runtime, "exit_plan_mode", plan_file="plan.md")
 
-        assert (result.error, runtime.authority.mode(runtime.session)) == (None, "normal")
+        assert (result.error, runtime.parts.authority.mode(runtime.session)) == (None, "normal")
 
 
 @pytest.mark.parametrize("rule", [False, True])
@@ -122,7 +122,7 @@ def test_the_approver_of_a_plan_is_recorded(base, rule):
         runtime.call("enter_plan_mode")
         approved(runtime, "exit_plan_mode", plan=PLAN)
 
-        rows = runtime.trail.rows(tool="exit_plan_mode")
+        rows = runtime.parts.trail.rows(tool="exit_plan_mode")
         assert [(row.entry.outcome, row.entry.approver) for row in rows] == [("approval_required", ""), ("ok", "test")]
 
 

@@ -109,7 +109,7 @@ def test_jobs_of_another_session_are_not_found(runtime):
 
 def test_jobs_end_with_the_runtime(runtime):
     task_id = start(runtime, "sleep 300")
-    jobs = runtime.jobs()
+    jobs = runtime.parts.jobs
 
     runtime.close()
 

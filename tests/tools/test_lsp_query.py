@@ -375,7 +375,7 @@ def test_only_a_rename_that_is_applied_counts_as_writing(bench):
     with bench.runtime(mode="plan") as runtime:
         assert "preview" in text(rename(runtime))
         assert "plan mode" in failure(rename(runtime, apply=True), "denied")
-        assert "lsp_query" in [name for name, _, _ in runtime.schemas()]
+        assert "lsp_query" in [name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)]
     with bench.runtime() as runtime:
         assert (verdict(runtime), verdict(runtime, apply=True)) == ("allow", "allow")
     rules(bench, allow=["Read"])

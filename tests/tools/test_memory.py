@@ -201,7 +201,7 @@ def test_a_long_list_is_paged_and_lists_every_entry_once(runtime):
     "action,effect", [("save", "write"), ("forget", "write"), ("recall", "read"), ("list", "read"), ("search", "read")]
 )
 def test_the_effect_of_a_call_depends_on_its_action(runtime, action, effect):
-    tool = runtime.catalog.find("memory").tool
+    tool = runtime.parts.catalog.find("memory").tool
 
     assert [(touch.effect, touch.target) for touch in tool.touches({"action": action})] == [(effect, "memory:")]
 

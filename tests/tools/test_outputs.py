@@ -121,7 +121,7 @@ class Bench:
 
     def output(self, name: str) -> Any:
         """Return the output schema of a tool."""
-        return self._runtime.catalog.find(name).tool.output
+        return self._runtime.parts.catalog.find(name).tool.output
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def bench(base) -> Iterator[Bench]:
 
 
 def test_every_tool_with_an_output_schema_is_covered(runtime):
-    names = [tool.name for tool in runtime.catalog.tools() if tool.output is not None]
+    names = [tool.name for tool in runtime.parts.catalog.tools() if tool.output is not None]
 
     assert names == list(CALLS)
 

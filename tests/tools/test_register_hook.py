@@ -32,7 +32,7 @@ def test_a_hook_is_registered_only_with_the_users_approval(runtime):
 def test_the_user_is_shown_the_command_and_its_risk(runtime):
     result = runtime.call("register_hook", action="register", event=PRE, command="ls; rm -rf build")
 
-    approvals = Approvals(runtime.state)
+    approvals = Approvals(runtime.parts.state)
     asked = approvals.find(result.error.details["approval"]).asked
     approvals.close()
     assert (asked.kind, asked.command, asked.risk) == ("command", "ls; rm -rf build", "dangerous")

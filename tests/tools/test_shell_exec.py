@@ -144,7 +144,7 @@ def test_success_and_failure_are_in_the_trail(runtime):
     execute(runtime, "echo", "hi")
     execute(runtime, "rm", "x")
 
-    rows = runtime.trail.rows(tool="shell_exec")
+    rows = runtime.parts.trail.rows(tool="shell_exec")
     assert [row.entry.outcome for row in rows] == ["ok", "command_blocked"]
 
 

@@ -148,7 +148,7 @@ def test_todos_do_not_slow_down_reads(runtime):
     """A session value would disable the fast path."""
     write(runtime, ONE)
 
-    assert runtime.authority.is_unrestricted(runtime.session)
+    assert runtime.parts.authority.is_unrestricted(runtime.session)
 
 
 CHANGES = st.lists(

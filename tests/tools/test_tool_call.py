@@ -149,7 +149,7 @@ def test_an_approval_covers_the_real_call_with_or_without_the_wrapper(base):
         error = runtime.call("tool_call", **wrapped).error
         assert error is not None
         id = str(error.details["approval"])
-        approvals = runtime.authority.approvals()
+        approvals = runtime.parts.authority.approvals()
         pending = approvals.find(id)
         approvals.answer(id, approved=True, reason="", by="test")
         other = runtime.request(Call("tool_call", {"name": "launch", "arguments": {"target": "x"}}, approval=id))
@@ -167,7 +167,7 @@ def test_the_trail_records_the_named_tool(runtime):
     runtime.call("tool_call", name="read_file", arguments={"pth": "a"})
     runtime.call("tool_call", name="tool_call")
 
-    rows = runtime.trail.rows(limit=10)
+    rows = runtime.parts.trail.rows(limit=10)
 
     assert sorted(row.entry.tool for row in rows) == ["job_list", "read_file", "tool_call"]
 

@@ -244,7 +244,7 @@ def test_headers_and_authorization_are_sent(base):
 def test_an_internal_address_is_refused_and_recorded(base, url):
     with temporary_runtime(base) as (runtime, _):
         result = runtime.call("web_fetch", url=url)
-        (row,) = runtime.trail.rows()
+        (row,) = runtime.parts.trail.rows()
 
     assert result.error is not None
     assert result.error.code == "ssrf_blocked"
@@ -259,10 +259,10 @@ def test_the_trail_records_the_contacted_addresses(base):
         reaching(base, site, other) as runtime,
     ):
         runtime.call("web_fetch", url=site.url())
-        (row,) = runtime.trail.rows()
+        (row,) = runtime.parts.trail.rows()
 
         assert row.entry.contacts == f"{site.place} ({site.place}), {other.place} ({other.place})"
-        assert runtime.trail.verify() is None
+        assert runtime.parts.trail.verify() is None
 
 
 def test_https_accepts_a_certificate_authority_from_the_environment(base, tmp_path):

@@ -290,7 +290,7 @@ def test_a_redirect_of_a_provider_does_not_receive_the_key(base):
 def test_an_endpoint_of_the_user_is_allowed_and_recorded(base):
     with serving(duckduckgo) as site, searching(base, {"duckduckgo": site}) as runtime:
         assert runtime.call("web_search", query="x").ok
-        (row,) = runtime.trail.rows()
+        (row,) = runtime.parts.trail.rows()
 
     assert row.entry.contacts == f"{site.place} ({site.place})"
 

@@ -87,10 +87,13 @@ def with_all_tools(definition: AgentDefinition, tools: Sequence[str]) -> AgentDe
 def read_definitions(runtime: Runtime) -> AgentDefinitions:
     """Return the definitions of the project, the user and hilt; the first of a name counts."""
     definitions = AgentDefinitions({}, {}, {})
-    reach = writable_places(runtime.folders, runtime.environ)
-    trust = Trust(runtime.state, everything=trusts_all(runtime.environ))
+    reach = writable_places(runtime.parts.folders, runtime.parts.environ)
+    trust = Trust(runtime.parts.state, everything=trusts_all(runtime.parts.environ))
     try:
-        for place in (*folders("agent", runtime.folders, runtime.environ), LoadedFolder("agent", BUILT_IN, "built-in")):
+        for place in (
+            *folders("agent", runtime.parts.folders, runtime.parts.environ),
+            LoadedFolder("agent", BUILT_IN, "built-in"),
+        ):
             for path, data in _files(place, definitions.problems):
                 try:
                     if place.source == "personal" and not place.anchor and reach.root_of(os.path.realpath(path)):

@@ -55,22 +55,22 @@ def open_stored(runtime: Runtime, text: str, workspace: str) -> Runtime | None:
     """
     own = {name: runtime.settings[name] for name in _NOT_STORED}
     defaults = {name: key.default for name, key in KEYS.items() if key.type is not dict and name not in _NOT_STORED}
-    root = runtime.root
+    root = runtime.parts.root
     try:
         values = {**own, **defaults, **json.loads(text)}
         if workspace:
             values["workspace.name"] = workspace
-            root = os.path.join(worktrees_dir(runtime.state), "nowhere")
+            root = os.path.join(worktrees_dir(runtime.parts.state), "nowhere")
             for folder in (os.path.dirname(root), root):
                 os.makedirs(folder, mode=0o700, exist_ok=True)
         flags = {name: value for name, value in values.items() if value is not None}
-        other = Runtime(root, environ=runtime.environ, flags=flags)
-        if runtime.roster().database.is_shared and any(_loosens(name, runtime, other) for name in KEYS):
+        other = Runtime(root, environ=runtime.parts.environ, flags=flags)
+        if runtime.parts.roster.database.is_shared and any(_loosens(name, runtime, other) for name in KEYS):
             other.close()
             return None  # others can write to the database
     except (ToolError, ValueError, TypeError):
         return None  # stored by another version
-    if other.agents().settings == stored(json.loads(text)):
+    if other.parts.agents.settings == stored(json.loads(text)):
         return other
     other.close()
     return None

@@ -54,7 +54,7 @@ class CallAgents:
 
     def start(self, order: AgentOrder, kind: Kind) -> AgentRecord:
         """Start an agent that outlives the call."""
-        if not self._host.runtime.keeps_agents:
+        if not self._host.runtime.parts.opening.keeps_jobs:
             raise ToolError("resident_required", "An agent in the background would end with this call.")
         definition = self._host.define(order.agent, or_default=kind == "spawned")
         if order.parent and not self._acts_as(order.parent):
@@ -152,4 +152,4 @@ class CallAgents:
     @property
     def _asks_person(self) -> bool:
         attendant = self._ctx.attendant
-        return self._host.runtime.asks_person and (attendant is None or attendant.can_ask)
+        return self._host.runtime.parts.asks_person and (attendant is None or attendant.can_ask)

@@ -62,7 +62,7 @@ class AgentHost:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.store = runtime.roster()
+        self.store = runtime.parts.roster
         settings = runtime.settings
         self.limits = AgentLimits(
             settings["agents.max_depth"],
@@ -117,7 +117,7 @@ class AgentHost:
         """How many agents run here."""
         with self._lock:
             others = [other.runtime for other in self._others.values() if other.runtime is not None]
-            return len(self._runs) + sum(other.agents().running for other in others)
+            return len(self._runs) + sum(other.parts.agents.running for other in others)
 
     @property
     def _has_room(self) -> bool:
@@ -129,7 +129,7 @@ class AgentHost:
         self.slots = slots
         self.durable()
         self.owner()
-        self.runtime.listen(lambda: None)  # keeps one watch on the tool folders, instead of a new one for each agent
+        self.runtime.parts.listen(lambda: None)  # keeps one watch on the tool folders, not one for each agent
 
     def _release_lost(self) -> None:
         """Queue the agents that this process owns but does not run: it had lost them, or the database."""
@@ -173,7 +173,7 @@ class AgentHost:
             self.worktrees.check()
             self.worktrees.sweep()
         in_worktree = has_worktree or self.worktrees.owner(parent) != ""
-        tools = granted_tools(self.runtime.authority, definition, parent, in_worktree=in_worktree)
+        tools = granted_tools(self.runtime.parts.authority, definition, parent, in_worktree=in_worktree)
         new = NewAgent(
             parent=parent,
             caller=caller,
@@ -183,10 +183,10 @@ class AgentHost:
             prompt=order.prompt,
             settings=self.settings,
             anywhere=not in_worktree and self._needs_no_folder(tools, parent),
-            machine=machine_name(self.runtime.state),
+            machine=machine_name(self.runtime.parts.state),
             profile=AgentProfile(
                 tools=tools,
-                mode=granted_mode(self.runtime.authority, definition, parent),
+                mode=granted_mode(self.runtime.parts.authority, definition, parent),
                 model=_model(order.model or definition.model),
                 role=definition.body,
                 turns=turns,
@@ -205,7 +205,7 @@ class AgentHost:
 
     def _needs_no_folder(self, tools: Sequence[str], parent: str) -> bool:
         """Whether an agent with these tools can run without the files and the rules of this folder."""
-        authority = self.runtime.authority
+        authority = self.runtime.parts.authority
         portable = {tool.name for tool in authority.catalog.tools() if tool.traits.anywhere}
         return self._is_elsewhere or (portable.issuperset(tools) and not authority.is_restricted_here(parent))
 
@@ -275,7 +275,7 @@ class AgentHost:
         waiting = self.store.sweep(self.limits.idle_seconds)
         if waiting and not self.slots and any(owner.slots for owner in self.store.runs.owners()):
             return 0  # a worker takes them
-        if not self.runtime.keeps_agents:
+        if not self.runtime.parts.opening.keeps_jobs:
             return waiting
         if self.owner.part is not None:
             self._release_lost()
@@ -319,14 +319,14 @@ class AgentHost:
                 with self._lock:
                     self._others[key] = other
             if other.runtime is not None:
-                other.runtime.agents().serve()
+                other.runtime.parts.agents.serve()
         self._close_idle()
 
     def _open_other(self, workspace: str, settings: str) -> Runtime | None:
         """Return a runtime with exactly these settings; None if settings of the user override them."""
         runtime = open_stored(self.runtime, settings, workspace)
         if runtime is not None:
-            host = runtime.agents()
+            host = runtime.parts.agents
             host.settings, host._main, host._is_elsewhere = settings, self, bool(workspace)
             host.slots = 0 if workspace else self.slots  # the workers of that workspace come first
             host._claiming = self._claiming
@@ -339,7 +339,7 @@ class AgentHost:
             idle = [
                 key
                 for key, (runtime, used) in self._others.items()
-                if used < since and (runtime is None or not runtime.agents().running)
+                if used < since and (runtime is None or not runtime.parts.agents.running)
             ]
             closed = [self._others.pop(key).runtime for key in idle]
         for runtime in closed:
@@ -348,7 +348,7 @@ class AgentHost:
 
     def _work(self, run: AgentRun) -> None:
         try:
-            self.run(run, RunCaller(self.runtime.asks_person, self._above.get(run.agent.id)))
+            self.run(run, RunCaller(self.runtime.parts.asks_person, self._above.get(run.agent.id)))
         finally:
             if not self._is_closing:
                 self.serve()  # agents that waited for room, or were woken meanwhile
@@ -417,7 +417,7 @@ class AgentHost:
         """Return the records of an agent: from the transcript, or from the steps if another machine has run it."""
         if self.store.database.is_shared:
             runs = self.store.runs.of(id)
-            if any(run.host != machine_name(self.runtime.state) for run in runs):
+            if any(run.host != machine_name(self.runtime.parts.state) for run in runs):
                 return self.durable().records(id, runs)
         with suppress(FileNotFoundError):
             return list(read(transcripts_of(self.runtime).path(id)))

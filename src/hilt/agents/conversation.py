@@ -120,7 +120,7 @@ class Conversation:
         self._unapproved = False
         self._has_started = False
         runtime.watch_deadlines()
-        self._unlisten = runtime.listen(self._offering.forget_tools)
+        self._unlisten = runtime.parts.listen(self._offering.forget_tools)
 
     # --- for surfaces -------------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Conversation:
 
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session on behalf of the user; None restores the mode from the settings."""
-        Values(self.runtime.authority, self.session).set(MODE, mode)
+        Values(self.runtime.parts.authority, self.session).set(MODE, mode)
         self._offering.forget_tools()
 
     async def change_model(self, model: LanguageModel, meter: CostMeter | None) -> None:
@@ -198,7 +198,7 @@ class Conversation:
         """Return a prompt that the user typed, with the contents of its references, such as @file:a.py."""
         expansion = await offload(
             lambda: references.expand(
-                self.runtime, prompt, command=self.runtime.skills().expand, around=self.marks.around
+                self.runtime, prompt, command=self.runtime.parts.skills.expand, around=self.marks.around
             )
         )
         images = [image for image in map(image_of, expansion.images) if image is not None]
@@ -330,7 +330,7 @@ class Conversation:
         """Save the whole transcript as Markdown where `read_file` can open it; return its path."""
         from hilt.agents.transcript_views import as_markdown
 
-        return self.runtime.keep_text(as_markdown(records), "transcript.md")
+        return self.runtime.parts.session(self.runtime.session).keep_text(as_markdown(records), "transcript.md")
 
 
 def _status_of(error: ToolError) -> int:

@@ -112,7 +112,7 @@ class LoopHooks:
 
     async def _fire(self, event: str, *, arguments: Json = None, result: Json = None) -> EventResult | None:
         runtime, fence = self._runtime, self._interruption.fence
-        if not runtime.authority.has_hooks(runtime.session):
+        if not runtime.parts.authority.has_hooks(runtime.session):
             return None
         try:
             return await offload(lambda: runtime.fire(event, arguments=arguments, result=result, fence=fence))

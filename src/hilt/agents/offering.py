@@ -52,7 +52,7 @@ class Offering:
         if self._tools is None:
             runtime = self._runtime
             tools = await offload(
-                lambda: runtime.authority.listed_tools(runtime.session, client_asks=self._asks_person)
+                lambda: runtime.parts.authority.listed_tools(runtime.session, client_asks=self._asks_person)
             )
             self._tools = tools
             self._traits = {tool.name: tool.tool.traits for tool in tools}

@@ -12,8 +12,9 @@ from hilt.authority.rulebook import upward
 from hilt.errors import ToolError
 from hilt.listing import ListedTool
 from hilt.loaders import ProjectFile, UnreadableFile, paths_of
+from hilt.parts import trusts_file
 from hilt.places import command
-from hilt.runtime import Runtime, trusts_file
+from hilt.runtime import Runtime
 from hilt.skills.skill import Skill
 
 INSTRUCTION_BYTES = 32 * 1024  # of all project instructions together
@@ -57,9 +58,9 @@ def system_prompt(
 
     `role` replaces the usual description of the work.
     """
-    mode = runtime.authority.mode(runtime.session)
-    agent = runtime.authority.agent(runtime.session)
-    parts = [role or _WORK, marks.rule, f"Workspace: {runtime.root}\nMode: {mode}"]
+    mode = runtime.parts.authority.mode(runtime.session)
+    agent = runtime.parts.authority.agent(runtime.session)
+    parts = [role or _WORK, marks.rule, f"Workspace: {runtime.parts.root}\nMode: {mode}"]
     if agent is not None:
         parts.append(
             f"You are the agent {agent.id}, started by {agent.parent}. It sees your last message and nothing else of "
@@ -84,7 +85,7 @@ def read_project(runtime: Runtime) -> ProjectPrompt:
     """Read the project's instructions and the names of skills."""
     skills: tuple[Skill, ...] = ()
     with suppress(ToolError):  # their folders cannot be read
-        skills = tuple(runtime.skills().current().skills.values())
+        skills = tuple(runtime.parts.skills.current().skills.values())
     return ProjectPrompt(project_instructions(runtime), skills)
 
 
@@ -98,7 +99,7 @@ def project_instructions(runtime: Runtime) -> Instructions:
     room = INSTRUCTION_BYTES
     seen: set[bytes] = set()
     for file in _instruction_files(runtime):
-        relative = os.path.relpath(file.full, runtime.authority.place.root)
+        relative = os.path.relpath(file.full, runtime.parts.authority.place.root)
         try:
             data = file.read()
         except UnreadableFile as error:
@@ -109,7 +110,7 @@ def project_instructions(runtime: Runtime) -> Instructions:
         if not data.strip() or data in seen:
             continue  # CLAUDE.md is often a copy of AGENTS.md
         seen.add(data)
-        if not trusts_file(runtime.state, runtime.environ, file, data):
+        if not trusts_file(runtime.parts.state, runtime.parts.environ, file, data):
             unused.append(f"{relative} is not used, because it is not trusted: {command('trust', relative)}")
             continue
         text = data[:room].decode("utf-8", "replace").strip()
@@ -122,9 +123,9 @@ def project_instructions(runtime: Runtime) -> Instructions:
 
 def _instruction_files(runtime: Runtime) -> Iterator[ProjectFile]:
     # the copy of an agent in a worktree has another path, which the user has not trusted
-    root = runtime.authority.place.root
+    root = runtime.parts.authority.place.root
     folders = [root]
-    for folder in upward(root, runtime.authority.place.home):
+    for folder in upward(root, runtime.parts.authority.place.home):
         if folder != root:
             folders.append(folder)
         if os.path.lexists(os.path.join(folder, ".git")):

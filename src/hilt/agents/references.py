@@ -281,8 +281,8 @@ def _paths(runtime: Runtime, session: str | None, typed: str) -> list[str]:
     """Return the files and folders whose path starts as typed, one level deep, quoted if needed."""
     folder, slash, start = typed.rpartition("/")
     place = os.path.normpath(folder + slash) if folder + slash else "."
-    if os.path.isabs(place) and (place + "/").startswith(runtime.root + "/"):
-        place = os.path.relpath(place, runtime.root)
+    if os.path.isabs(place) and (place + "/").startswith(runtime.parts.root + "/"):
+        place = os.path.relpath(place, runtime.parts.root)
     escaped = _GLOB_CHARACTERS.sub(r"\\\1", start)
     args = {
         "path": place,

@@ -59,7 +59,7 @@ class ModelChoice(NamedTuple):
 
 def transcripts_of(runtime: Runtime) -> Transcripts:
     """Return the transcripts of a runtime's workspace."""
-    return Transcripts(runtime.state, runtime.id, redactor_of(runtime))
+    return Transcripts(runtime.parts.state, runtime.parts.id, redactor_of(runtime))
 
 
 def redactor_of(runtime: Runtime) -> Redactor:
@@ -67,7 +67,9 @@ def redactor_of(runtime: Runtime) -> Redactor:
     from hilt.custom.launching import own_variables
 
     key_variable = runtime.settings["model.api_key_env"]
-    return Redactor({**own_variables(runtime.environ), **runtime.environ}, [key_variable] if key_variable else [])
+    return Redactor(
+        {**own_variables(runtime.parts.environ), **runtime.parts.environ}, [key_variable] if key_variable else []
+    )
 
 
 def choose_model(runtime: Runtime, name: str | None = None, base_url: str | None = None) -> ModelChoice:
@@ -86,20 +88,20 @@ def choose_model(runtime: Runtime, name: str | None = None, base_url: str | None
     if not name:
         raise _no_model("No model is set.", runtime)
     variable = settings["model.api_key_env"] or KEY_VARIABLES.get(name.partition(":")[0])
-    key = own_variable(runtime.environ, variable) if variable else None
+    key = own_variable(runtime.parts.environ, variable) if variable else None
     if variable and not key and (base_url is None or settings["model.api_key_env"]):
         raise _no_model(f"The model {name} needs a key, and {variable} is not set.", runtime)
     return ModelChoice(name, base_url, variable, key)
 
 
 def _no_model(message: str, runtime: Runtime) -> ToolError:
-    advice = _SETUP.format(config=config_dir(runtime.environ), doctor=command("doctor"))
+    advice = _SETUP.format(config=config_dir(runtime.parts.environ), doctor=command("doctor"))
     return ToolError("no_model", message, suggestion=advice)
 
 
 def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> LanguageModel:
     """Return the model from the settings, or another one; `program` or HILT_AGENT_COMMAND names a program instead."""
-    program = None if choice else program or runtime.environ.get(COMMAND)
+    program = None if choice else program or runtime.parts.environ.get(COMMAND)
     choice = None if program else choice or choose_model(runtime)
     context = runtime.settings["model.context_tokens"]
     with needs("agents", "Running an agent"):
@@ -107,7 +109,9 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
             from hilt.agents.program_model import ProgramModel
 
             assert program is not None  # noqa: S101
-            return ProgramModel(program, cwd=runtime.root, surroundings=runtime.surroundings, context_tokens=context)
+            return ProgramModel(
+                program, cwd=runtime.parts.root, surroundings=runtime.parts.surroundings, context_tokens=context
+            )
         from hilt.agents.pacing import PacedModel, ProviderLimits, ProviderPace
         from hilt.agents.providers import ProviderModel
 
@@ -116,17 +120,17 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
         limits = ProviderLimits.of(runtime.settings["agents.limits"], provider)
         if limits is None:
             return model
-        return PacedModel(model, ProviderPace(runtime.roster().database, provider, limits))
+        return PacedModel(model, ProviderPace(runtime.parts.roster.database, provider, limits))
 
 
 def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> CostMeter | None:
     """Return the cost meter of a model; None for a program, which has no price."""
-    if choice is None and (program or runtime.environ.get(COMMAND)):
+    if choice is None and (program or runtime.parts.environ.get(COMMAND)):
         return None
     from hilt.agents.prices import CostMeter
 
     choice = choice or choose_model(runtime)
-    return CostMeter(choice.name, choice.base_url, runtime.settings, runtime.state)
+    return CostMeter(choice.name, choice.base_url, runtime.settings, runtime.parts.state)
 
 
 def open_transcript(
@@ -138,7 +142,7 @@ def open_transcript(
         marks = Marks()
         transcripts.prune(days=runtime.settings["agents.keep_days"], megabytes=runtime.settings["agents.keep_mb"])
         line = " ".join(title.split())[:TITLE_CHARACTERS]
-        facts = {"workspace": runtime.root, "model": model, "title": line, "word": marks.word, "agent": agent}
+        facts = {"workspace": runtime.parts.root, "model": model, "title": line, "word": marks.word, "agent": agent}
         return transcripts.create(runtime.session, **facts), marks
     word = transcripts.find(runtime.session).head.get("word")
     return transcripts.open(runtime.session), Marks(word if isinstance(word, str) else None)

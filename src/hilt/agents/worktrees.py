@@ -67,14 +67,14 @@ class Worktrees:
     def __init__(self, runtime: Runtime, store: Roster) -> None:
         self._runtime = runtime
         self._store = store
-        self._trees = worktrees_dir(runtime.state)
-        self._records = os.path.join(runtime.state, "worktrees")
+        self._trees = worktrees_dir(runtime.parts.state)
+        self._records = os.path.join(runtime.parts.state, "worktrees")
 
     # --- the folder of an agent ---------------------------------------------------------------------------------------
 
     def check(self) -> Repository:
         """Return the repository of the workspace; raise if agents cannot have worktrees here."""
-        root = self._runtime.root
+        root = self._runtime.parts.root
         if is_below(os.path.realpath(self._trees), root):
             raise _unusable(f"The folder for worktrees, {self._trees}, would be inside the workspace.")
         git = self._git(root)
@@ -113,7 +113,7 @@ class Worktrees:
         try:
             yield runtime
         finally:
-            runtime.close_folder()
+            runtime.parts.close()
 
     def _worktree(self, session: str) -> WorktreeRecord | None:
         owner = self.owner(session)
@@ -148,7 +148,7 @@ class Worktrees:
         above = self.owner(agent.parent) if (agent := self._store.get(id)) is not None else ""
         outer = self.record(above) if above else None
         base = repository.head if outer is None else outer.base
-        git = self._git(self._runtime.root)
+        git = self._git(self._runtime.parts.root)
         entries = git.entries(base)
         top = os.path.join(self._trees, id)
         git_dir = os.path.join(repository.common, "worktrees", id)
@@ -157,13 +157,13 @@ class Worktrees:
         git.run("worktree", "add", "--quiet", "--detach", "--no-checkout", top, base)
         git.write(top, entries)
         self._git(top, git_dir).run("read-tree", base)
-        record = WorktreeRecord(self._runtime.id, top, git_dir, repository.prefix, base)
+        record = WorktreeRecord(self._runtime.parts.id, top, git_dir, repository.prefix, base)
         os.makedirs(record.root, exist_ok=True)
         self._save(id, record)
         return record
 
     def _git(self, folder: str, git_dir: str = "") -> SafeGit:
-        return SafeGit(folder, self._runtime.surroundings, git_dir=git_dir)
+        return SafeGit(folder, self._runtime.parts.surroundings, git_dir=git_dir)
 
     def _record_path(self, id: str) -> str:
         if "/" in id or id.startswith("."):  # in a shared database, others write ids
@@ -236,7 +236,7 @@ class Worktrees:
             return f"A patch cannot hold {_joined([f'{path}: {why}' for path, why in problems.items()])}.", ""
         files = [_moved(change, record.prefix) for change in changes.files]
         count = f"{len(files)} file{'s' * (len(files) != 1)}"
-        if all(file_state(target.root, change.path) == change.new for change in files):
+        if all(file_state(target.parts.root, change.path) == change.new for change in files):
             return "", f"[worktree] Its changes to {count} are in the workspace."
         patch = make_patch(files)
         if len(patch) > PATCH_CHARACTERS:
@@ -248,8 +248,7 @@ class Worktrees:
         if result.error is None:
             undo = result.meta.get("undo")
             return "", f"[worktree] Its changes to {count} were applied{f' (undo {undo})' if undo else ''}."
-        session = target.in_session(agent.parent, target.settings)
-        saved = session.keep_text(patch, f"{agent.id}.patch")
+        saved = target.parts.session(agent.parent).keep_text(patch, f"{agent.id}.patch")
         where = f" The patch is in {saved}." if saved else ""
         return f"{result.error.code}: {result.error.message} {result.error.suggestion}{where}", ""
 
@@ -275,12 +274,12 @@ class Worktrees:
         """Remove a worktree with its metadata in the repository."""
         from hilt.config import digest
 
-        other = self._runtime.in_session(id, self._runtime.settings, record.root)
-        other.history().clear()
-        other.close_folder()
+        parts = self._runtime.parts.in_copy(record.root, self._runtime.settings)
+        parts.history.clear()
+        parts.close()
         _remove(record.top, record.git_dir)
         with suppress(OSError):
-            os.rmdir(os.path.join(self._runtime.state, "journal", digest(record.root)))
+            os.rmdir(os.path.join(self._runtime.parts.state, "journal", digest(record.root)))
         with suppress(FileNotFoundError):
             os.unlink(self._record_path(id))
 
@@ -288,7 +287,7 @@ class Worktrees:
         """Remove the worktrees of agents that have ended, unless they hold changes."""
         for id in self._recorded():
             record, agent = self.record(id), self._store.get(id)
-            if record is None or record.workspace != self._runtime.id:
+            if record is None or record.workspace != self._runtime.parts.id:
                 continue
             if agent is not None and (agent.ended is None or agent.owner):
                 continue

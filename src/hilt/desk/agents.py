@@ -72,21 +72,21 @@ class AgentDetails(NamedTuple):
 
 def newest(runtime: Runtime, limit: int) -> list[Agent]:
     """Return the newest agents first."""
-    return [_agent(runtime, record) for record in runtime.roster().newest(limit)]
+    return [_agent(runtime, record) for record in runtime.parts.roster.newest(limit)]
 
 
 def find(runtime: Runtime, id: str) -> Agent | None:
     """Return an agent; None if there is none with this id."""
-    record = runtime.roster().get(id)
+    record = runtime.parts.roster.get(id)
     return None if record is None else _agent(runtime, record)
 
 
 def details(runtime: Runtime, id: str) -> AgentDetails | None:
     """Return everything about an agent; None if there is none with this id."""
-    record = runtime.roster().get(id)
+    record = runtime.parts.roster.get(id)
     if record is None:
         return None
-    host = runtime.agents()
+    host = runtime.parts.agents
     worktree = host.worktrees.record(id)
     return AgentDetails(
         agent=_agent(runtime, record),
@@ -97,13 +97,13 @@ def details(runtime: Runtime, id: str) -> AgentDetails | None:
         problem="" if worktree is None else worktree.problem,
         machine=record.machine or None,
         is_elsewhere=_is_elsewhere(runtime, record),
-        runs=tuple(map(_process, runtime.roster().runs.of(id))),
+        runs=tuple(map(_process, runtime.parts.roster.runs.of(id))),
     )
 
 
 def prompt_and_answer(runtime: Runtime, id: str) -> tuple[str, str]:
     """Return the task of an agent, and its last message or why it failed."""
-    record = runtime.roster().get(id)
+    record = runtime.parts.roster.get(id)
     return ("", "") if record is None else (record.prompt, record.answer)
 
 
@@ -114,17 +114,17 @@ def message(id: str, text: str) -> Call:
 
 def needs_process(runtime: Runtime) -> bool:
     """Whether an unfinished agent has no process that runs it."""
-    return bool(runtime.agents().serve())
+    return bool(runtime.parts.agents.serve())
 
 
 def cancel(runtime: Runtime, id: str) -> None:
     """Cancel an agent and every agent it started."""
-    runtime.agents().cancel(id)
+    runtime.parts.agents.cancel(id)
 
 
 def apply_worktree(runtime: Runtime, id: str) -> tuple[str, bool]:
     """Apply the changes that an agent made in its worktree; return a note, and whether none remain."""
-    record, host = runtime.roster().get(id), runtime.agents()
+    record, host = runtime.parts.roster.get(id), runtime.parts.agents
     if record is None:
         raise ToolError("not_found", f"There is no agent {id[:100]!r} in this folder.")
     if record.ended is None and not record.is_idle:
@@ -168,4 +168,4 @@ def _process(run: RunRecord) -> AgentProcess:
 
 
 def _is_elsewhere(runtime: Runtime, record: AgentRecord) -> bool:
-    return record.machine not in ("", machine_name(runtime.state))
+    return record.machine not in ("", machine_name(runtime.parts.state))

@@ -123,19 +123,19 @@ def answer_questions(state: str, id: str, answers: Mapping[str, Json], *, by: st
 
 def offer(runtime: Runtime, session: str, asked: ApprovalRequest, digest: str) -> str | None:
     """Store a call for approval if a person elsewhere is available to answer, and return its id."""
-    approvals, seconds = runtime.authority.approvals(), runtime.settings["approvals.timeout_s"]
-    if not approvals.attended(runtime.id):
+    approvals, seconds = runtime.parts.authority.approvals(), runtime.settings["approvals.timeout_s"]
+    if not approvals.attended(runtime.parts.id):
         return None
-    return approvals.ask(runtime.id, session, digest, asked, seconds=seconds).id
+    return approvals.ask(runtime.parts.id, session, digest, asked, seconds=seconds).id
 
 
 def offer_questions(runtime: Runtime, session: str, questions: Sequence[Any]) -> str | None:
     """Store questions if a person elsewhere is available to answer, and return their id."""
-    if not runtime.authority.approvals().attended(runtime.id):
+    if not runtime.parts.authority.approvals().attended(runtime.parts.id):
         return None
     stored, seconds = [question_json(question) for question in questions], runtime.settings["approvals.timeout_s"]
-    with closing(Questions(runtime.state)) as store:
-        return store.ask(runtime.id, session, runtime.root, stored, seconds=seconds).id
+    with closing(Questions(runtime.parts.state)) as store:
+        return store.ask(runtime.parts.id, session, runtime.parts.root, stored, seconds=seconds).id
 
 
 def settle(state: str, id: str, given: UserAnswer | None) -> UserAnswer | None:
@@ -152,7 +152,7 @@ def settle_questions(state: str, id: str, given: dict[str, Json] | None, *, by: 
 
 def consume(runtime: Runtime, session: str, digest: str) -> None:
     """Consume the answer to a call that continues at once."""
-    approvals, call = runtime.authority.approvals(), (runtime.id, session, digest)
+    approvals, call = runtime.parts.authority.approvals(), (runtime.parts.id, session, digest)
     if not approvals.use_preview(*call):
         approvals.consume_approval(*call)
 

@@ -41,14 +41,14 @@ def newest(runtime: Runtime) -> list[Change]:
     """Return the newest changes first."""
     return [
         Change(change.id, change.session, change.operation, Moment(change.at), tuple(_paths(change)))
-        for change in runtime.history().changes()
+        for change in runtime.parts.history.changes()
     ]
 
 
 def exists(runtime: Runtime, id: str) -> bool:
     """Whether this is the complete id of a change; raise if it could be the beginning of one but is not."""
     is_id = bool(id) and not id.strip("0123456789abcdef")
-    return is_id and runtime.history().find(id).id == id
+    return is_id and runtime.parts.history.find(id).id == id
 
 
 def undo(action: str, id: str) -> Call:

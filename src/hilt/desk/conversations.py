@@ -100,8 +100,8 @@ def role(runtime: Runtime, name: str, *, own_model: bool) -> RunRole:
     from hilt.agents.granting import granted_mode, granted_tools
 
     definition = read_definitions(runtime).find(name)
-    tools = granted_tools(runtime.authority, definition, runtime.session)
-    mode = granted_mode(runtime.authority, definition, runtime.session)
+    tools = granted_tools(runtime.parts.authority, definition, runtime.session)
+    mode = granted_mode(runtime.parts.authority, definition, runtime.session)
     model = _model_of(runtime, definition.model) if own_model else {}
     if not tools:
         raise ToolError("invalid_args", f"The agent {definition.name} has no tool that this session offers.")
@@ -137,7 +137,7 @@ def earlier(runtime: Runtime, id: str, *, may_be_prompt: bool) -> EarlierRun:
 
 def model_name(runtime: Runtime, program: str | None) -> str:
     """Return the program that runs instead of a model, or the name of the model; raise no_model if there is none."""
-    return program or runtime.environ.get(COMMAND) or choose_model(runtime).name
+    return program or runtime.parts.environ.get(COMMAND) or choose_model(runtime).name
 
 
 def redactor(runtime: Runtime) -> Redactor:
@@ -157,9 +157,9 @@ def preview(runtime: Runtime, prompt: TypedPrompt, role: RunRole, *, asks_person
     if transcripts.exists(runtime.session):
         file = transcripts.find(runtime.session)
         marks, records = Marks(file.head.get("word")), current(read(file.path))
-    tools = runtime.authority.listed_tools(runtime.session, client_asks=asks_person)
+    tools = runtime.parts.authority.listed_tools(runtime.session, client_asks=asks_person)
     system = system_prompt(runtime, marks, read_project(runtime), tools, role.prompt)
-    typed = expand(runtime, prompt.typed, command=runtime.skills().expand, around=marks.around).text
+    typed = expand(runtime, prompt.typed, command=runtime.parts.skills.expand, around=marks.around).text
     message = "\n\n".join(filter(None, (typed, prompt.piped)))
     return SentPrompt(system, records, message, [definition(tool) for tool in tools])
 
@@ -171,7 +171,7 @@ def complete(runtime: Runtime, word: str) -> list[str]:
     """Return the references to files, skills and commands that complete a word of a prompt."""
     from hilt.agents import references
 
-    library = runtime.skills().current()
+    library = runtime.parts.skills.current()
     return references.complete(runtime, word, skills=library.skills, commands=library.commands)
 
 
@@ -260,15 +260,15 @@ class DurableRun:
         from hilt.agents.references import expand
         from hilt.state.agent_calls import AgentOrder
 
-        expansion = expand(runtime, prompt.typed, command=runtime.skills().expand, around=Marks().around)
+        expansion = expand(runtime, prompt.typed, command=runtime.parts.skills.expand, around=Marks().around)
         if expansion.images:
             raise ImagesRefused
-        self._host = runtime.agents()
+        self._host = runtime.parts.agents
         text = "\n\n".join(filter(None, (expansion.text, prompt.piped)))
         order = AgentOrder(agent or DEFAULT, text, title=prompt.title)
         definition = self._host.define(order.agent, or_default=False)
         if not agent:
-            definition = with_all_tools(definition, [tool.name for tool in runtime.catalog.tools()])
+            definition = with_all_tools(definition, [tool.name for tool in runtime.parts.catalog.tools()])
         above = Budget(limits, time.monotonic)
         self._agent = self._host.create(order, definition, "background", runtime.session, above, here=True)
         self._caller = RunCaller(asks_person, above, emit=self._show)

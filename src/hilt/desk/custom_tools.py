@@ -165,8 +165,10 @@ def check(runtime: Runtime, path: str | None = None) -> ToolCheck:
         return runtime.call(name, **args)
 
     if path is None:
-        return check_tools(runtime.custom(), call, runtime.surroundings, changed())
-    return check_path(os.path.abspath(path), runtime.custom(), runtime.root, call, runtime.surroundings)
+        return check_tools(runtime.parts.toolbox.tools_found(), call, runtime.parts.surroundings, changed())
+    return check_path(
+        os.path.abspath(path), runtime.parts.toolbox.tools_found(), runtime.parts.root, call, runtime.parts.surroundings
+    )
 
 
 def check_tools(custom: CustomTools, call: Call, surroundings: Surroundings, altered: Sequence[str] = ()) -> ToolCheck:
@@ -264,7 +266,7 @@ def _failure(example: Example, result: Result) -> str | None:
 
 def files_to_trust(runtime: Runtime, path: str | None) -> Iterator[ProjectFile]:
     """Return the files of the tools at a path, or of all tools, that load only after a person trusts them."""
-    all_folders = folders("tool", runtime.folders, runtime.environ, runtime.settings["custom.dirs"])
+    all_folders = folders("tool", runtime.parts.folders, runtime.parts.environ, runtime.settings["custom.dirs"])
     needing_trust = [folder for folder in all_folders if folder.anchor is not None]
     tools = [(folder, tool) for folder in needing_trust for tool in _tools_at(folder, path)]
     if path is not None and not tools and candidates.is_tool(os.path.abspath(path)):

@@ -52,13 +52,13 @@ def diagnose(sources: Callable[[], Sources], open_workspace: Callable[[], Runtim
         try:
             wrong += _settings(sources())
             runtime = stack.enter_context(open_workspace())
-            findings += [Finding("ok", "workspace", inert(runtime.root)), *wrong]
+            findings += [Finding("ok", "workspace", inert(runtime.parts.root)), *wrong]
         except ToolError as error:
             findings += wrong or [Finding("wrong", "workspace", inert(error.message), error.suggestion)]
         check(_quota, _trail)
         findings.append(_ripgrep())
         check(_search_path)
-        findings += sandbox(None if runtime is None else runtime.surroundings)
+        findings += sandbox(None if runtime is None else runtime.parts.surroundings)
         check(_limits)
         findings += _packages()
         check(_model, _servers, _languages)
@@ -105,14 +105,14 @@ def _settings(sources: Sources) -> Iterator[Finding]:
 
 def _quota(runtime: Runtime) -> Iterator[Finding]:
     quota = runtime.settings["state.mb"] << 20
-    used = sum(size.bytes for size in measure(runtime.state))
+    used = sum(size.bytes for size in measure(runtime.parts.state))
     if used > quota:
         fact = f"{file_size(used)} of {file_size(quota)} (state.mb)"
         yield Finding("missing", "disk space", fact, places.command("state", "clean"))
 
 
 def _trail(runtime: Runtime) -> Iterator[Finding]:
-    broken = runtime.trail.verify()
+    broken = runtime.parts.trail.verify()
     if broken is None:
         yield Finding("ok", "audit", "the audit trail is intact")
     else:
@@ -140,7 +140,7 @@ def _ripgrep() -> Finding:
 
 def _search_path(runtime: Runtime) -> Iterator[Finding]:
     """Yield what is left out for hooks, custom tools and servers because commands can change it."""
-    for variable, value, reason in runtime.surroundings.left_out():
+    for variable, value, reason in runtime.parts.surroundings.left_out():
         # they take effect before hilt can leave them out
         is_loaded = variable.startswith(("LD_", "DYLD_", "PYTHON"))
         used = (
@@ -221,7 +221,7 @@ def _model(runtime: Runtime) -> list[Finding]:
     """Check the configured model: its API key, and whether its server accepts the key."""
     from hilt.agents.starting import COMMAND, choose_model
 
-    if runtime.environ.get(COMMAND):
+    if runtime.parts.environ.get(COMMAND):
         return [Finding("ok", "model", f"the program in {COMMAND}")]
     if not runtime.settings["model.name"]:
         fact = "none is set; hilt run and hilt chat need one"
@@ -266,7 +266,7 @@ def _languages(runtime: Runtime) -> Iterator[Finding]:
     """Yield which language server lsp_query would use for each language."""
     from hilt.lsp.known_servers import LANGUAGES, Site
 
-    root, surroundings = runtime.root, runtime.surroundings
+    root, surroundings = runtime.parts.root, runtime.parts.surroundings
     for language in LANGUAGES:
         remedy = language.servers[0].install
         unused = next(filter(None, (surroundings.advice(kind.program) for kind in language.servers)), "")

@@ -189,7 +189,9 @@ def changed() -> list[str]:
 
 def _declaring(runtime: Runtime, name: str, paths: Sequence[str]) -> list[str]:
     """Return the paths that declare a tool of this name, whatever their file names are."""
-    custom = runtime.custom()  # loads modules like any other list of tools, in the sandbox that the settings require
+    custom = (
+        runtime.parts.toolbox.tools_found()
+    )  # loads modules like any other list of tools, in the sandbox that the settings require
     same_name = (custom.definitions.get(name), *(tool for tool in custom.hidden if tool.name == name))
     origins = [tool.origin for tool in same_name if tool is not None]
     return [path for path in paths if any(origin in (path, *_definitions(path)) for origin in origins)]

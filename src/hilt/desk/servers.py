@@ -74,7 +74,7 @@ class DefinitionReview(NamedTuple):
 
 def servers(runtime: Runtime) -> OtherServers | None:
     """Return the servers of a workspace without starting any; None if no server is configured."""
-    opened = runtime.servers()
+    opened = runtime.parts.servers
     if opened is None:
         return None
     configured = opened.configured()
@@ -83,7 +83,7 @@ def servers(runtime: Runtime) -> OtherServers | None:
 
 def review(runtime: Runtime, name: str) -> DefinitionReview:
     """Start a server, and return how its definitions differ from the accepted ones."""
-    opened = runtime.servers()
+    opened = runtime.parts.servers
     if opened is None:
         raise ToolError("not_found", "No MCP server is configured.", suggestion=f"See {places.command('mcp', 'list')}.")
     accepted = _accepted(opened, name)

@@ -58,7 +58,7 @@ def sessions(runtime: Runtime) -> list[ListedSession]:
         id: ListedSession(
             id, Moment(started * 1_000_000_000), Moment(used * 1_000_000_000), None, None, transcript=False
         )
-        for id, started, used in runtime.trail.sessions(runtime.id)
+        for id, started, used in runtime.parts.trail.sessions(runtime.parts.id)
     }
     for stored in transcripts(runtime):
         id, started, changed, model, title = stored[:5]
@@ -96,7 +96,7 @@ def delete_transcript(runtime: Runtime, prefix: str) -> str:
 
 def set_mode(runtime: Runtime, mode: str) -> None:
     """Change the mode of the runtime's session."""
-    Values(runtime.authority, runtime.session).set(MODE, mode)
+    Values(runtime.parts.authority, runtime.session).set(MODE, mode)
 
 
 def cost(runtime: Runtime, id: str) -> float | None:

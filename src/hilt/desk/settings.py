@@ -12,8 +12,9 @@ from hilt.authority.rulebook import RULES
 from hilt.config import KEYS, Settings
 from hilt.errors import ToolError
 from hilt.loaders import MAX_BYTES, ProjectFile
+from hilt.parts import trusts_file
 from hilt.policy.decision import Verdict
-from hilt.runtime import Runtime, trusts_file
+from hilt.runtime import Runtime
 
 _TRIES_MAX = 2000  # attempts to find the end of values that span several lines
 _PASSWORD = re.compile(r"(://[^:/@\s]*):[^@/\s]*@")  # of a URL
@@ -135,7 +136,7 @@ def rule_files(runtime: Runtime) -> list[RuleFile]:
             tuple(FileRule(rule.verdict, rule.text, rule.line) for rule in rules.rules),
             tuple(InvalidRule(problem.line, problem.reason) for problem in rules.problems),
         )
-        for rules in runtime.authority.rulesets()
+        for rules in runtime.parts.authority.rulesets()
         if rules.file
     ]
 
@@ -210,7 +211,7 @@ def _policy(sources: Sources) -> Iterator[Problem]:
     except ToolError:
         return
     with runtime:
-        for rules in runtime.authority.rulesets():
+        for rules in runtime.parts.authority.rulesets():
             personal = rules.file == RULES
             path = os.path.normpath(
                 os.path.join(os.path.dirname(sources.personal) if personal else sources.workspace, rules.file)
@@ -223,7 +224,7 @@ def _policy(sources: Sources) -> Iterator[Problem]:
             if not rules.trusted:
                 text = f"allow rules have no effect until the file is trusted ({places.command('trust')})"
                 yield Problem(path, None, text, only_note=True)
-        for hooks in runtime.authority.session_hooks().of_files():
+        for hooks in runtime.parts.authority.session_hooks().of_files():
             for broken in hooks.problems:
                 yield Problem(broken.file, broken.line, broken.reason.rstrip("."), asks=True)
             for note in hooks.notes:

@@ -47,12 +47,12 @@ class SkillMove(NamedTuple):
 
 def contents(runtime: Runtime) -> LibraryContents:
     """Return all skills and commands, and what is not loaded."""
-    return runtime.skills().current()
+    return runtime.parts.skills.current()
 
 
 def load(runtime: Runtime, name: str) -> Skill:
     """Return a skill with its text; raise if it cannot be loaded."""
-    return runtime.skills().load(name)
+    return runtime.parts.skills.load(name)
 
 
 def new(name: str, project: str | None) -> str:

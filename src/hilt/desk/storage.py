@@ -70,7 +70,7 @@ class StateFolder(NamedTuple):
 
 def stored(runtime: Runtime) -> Storage:
     """Return what is stored, and how large it is."""
-    state = runtime.state
+    state = runtime.parts.state
     parts = tuple(
         StoredPart(
             size.part.name,
@@ -108,20 +108,20 @@ def restore(path: str) -> str | None:
 def forget(runtime: Runtime, days: int) -> int:
     """Delete the undo data of all folders that is older than some days; return the number of snapshots."""
     before = time.time_ns() - days * _DAY_NS
-    with closing(open_state(runtime.state)) as db:
+    with closing(open_state(runtime.parts.state)) as db:
         query = "SELECT DISTINCT workspace FROM changes WHERE NOT open AND at<?"
         folders = [id for (id,) in db.read(lambda db: db.execute(query, (before,)).fetchall())] if db.exists() else []
     deleted = 0
     for id in folders:
-        journal = os.path.join(runtime.state, "journal", id)
-        with closing(History(runtime.state, journal, id, calls=1, megabytes=1)) as history:
+        journal = os.path.join(runtime.parts.state, "journal", id)
+        with closing(History(runtime.parts.state, journal, id, calls=1, megabytes=1)) as history:
             deleted += history.clear(before)
     return deleted
 
 
 def clean(runtime: Runtime) -> Cleaned:
     """Enforce the limits of the settings."""
-    return cleaning.clean(runtime.state, runtime.settings)
+    return cleaning.clean(runtime.parts.state, runtime.settings)
 
 
 def state_folder() -> StateFolder:

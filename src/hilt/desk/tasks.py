@@ -46,18 +46,18 @@ class ListedTask(NamedTuple):
 
 def newest(runtime: Runtime, status: Status | None = None) -> list[ListedTask]:
     """Return the tasks, of one status if given, the newest first."""
-    tasks = runtime.board().page(status=status, first=1, limit=LARGEST_ID).tasks
+    tasks = runtime.parts.board.page(status=status, first=1, limit=LARGEST_ID).tasks
     return list(map(_task, reversed(tasks)))
 
 
 def add(runtime: Runtime, fields: Mapping[str, Any], session: str) -> ListedTask:
     """Add a task with these valid fields."""
-    return _task(runtime.board().create(_change(fields), session, commit=_no_commit))
+    return _task(runtime.parts.board.create(_change(fields), session, commit=_no_commit))
 
 
 def change(runtime: Runtime, id: int, fields: Mapping[str, Any], session: str) -> ListedTask:
     """Change these valid fields of a task; raise if there is none with this id."""
-    return _task(runtime.board().update(id, _change(fields), session, commit=_no_commit).task)
+    return _task(runtime.parts.board.update(id, _change(fields), session, commit=_no_commit).task)
 
 
 def parse_id(text: str) -> int | None:

@@ -74,19 +74,19 @@ class ListCost(NamedTuple):
 
 def offered(runtime: Runtime) -> list[AvailableTool]:
     """Return the tools offered to models, always in the same order."""
-    return list(map(_offered, runtime.authority.listed_tools(runtime.session)))
+    return list(map(_offered, runtime.parts.authority.listed_tools(runtime.session)))
 
 
 def finders(runtime: Runtime) -> list[AvailableTool]:
     """Return the tools that are offered instead with --search; none under a dialect, which has its own."""
     if runtime.settings["dialect"] not in (None, "jinn"):
         return []
-    return list(map(_offered, runtime.authority.listed_tools(runtime.session, search=True)))
+    return list(map(_offered, runtime.parts.authority.listed_tools(runtime.session, search=True)))
 
 
 def describe(runtime: Runtime, name: str) -> tuple[DescribedTool, Definition | None]:
     """Return a tool by one of its names, and its definition if it is a custom tool."""
-    match = runtime.catalog.find(name, runtime.settings["dialect"])
+    match = runtime.parts.catalog.find(name, runtime.settings["dialect"])
     tool, entry = match.tool, match.entry
     effects = tuple(sorted(tool.effects))
     if entry is not None:
@@ -102,7 +102,7 @@ def describe(runtime: Runtime, name: str) -> tuple[DescribedTool, Definition | N
 
 def call_lines(runtime: Runtime, call: Call, result: Result) -> str | None:
     """Return the call of a markdown tool the way its format shows it; None for other tools."""
-    tool = runtime.catalog.find(call.tool, runtime.settings["dialect"]).tool
+    tool = runtime.parts.catalog.find(call.tool, runtime.settings["dialect"]).tool
     definition = definition_of(tool)
     if definition is None or definition.format != "markdown":
         return None
@@ -113,14 +113,14 @@ def call_lines(runtime: Runtime, call: Call, result: Result) -> str | None:
 
 def tool_costs(runtime: Runtime) -> list[ToolCost]:
     """Return what the definition of each offered tool costs."""
-    full, short = (runtime.authority.listed_tools(runtime.session, lean=lean) for lean in (False, True))
+    full, short = (runtime.parts.authority.listed_tools(runtime.session, lean=lean) for lean in (False, True))
     return [ToolCost(tool.name, _cost([tool]), _cost([lean])) for tool, lean in zip(full, short, strict=True)]
 
 
 def list_costs(runtime: Runtime) -> Iterator[ListCost]:
     """Yield what all tools of the runtime's profile cost, also with --lean and with --search."""
     for lean, search in ((False, False), (True, False), (False, True)):
-        tools = runtime.authority.listed_tools(runtime.session, lean=lean, search=search)
+        tools = runtime.parts.authority.listed_tools(runtime.session, lean=lean, search=search)
         yield ListCost(lean, search, _cost(tools))
 
 

@@ -52,8 +52,8 @@ def known(state: str, folder: str) -> dict[ProjectFile, FileTrust]:
 
 def of_workspace(runtime: Runtime) -> dict[ProjectFile, FileTrust]:
     """Return the known files of a workspace, and its untrusted tools."""
-    files = known(runtime.state, runtime.root)
-    for tool in runtime.custom().untrusted:
+    files = known(runtime.parts.state, runtime.parts.root)
+    for tool in runtime.parts.toolbox.tools_found().untrusted:
         for file in tool.files:
             files.setdefault(file, FileTrust(file.full, file.kind, "untrusted"))
     return files
@@ -99,7 +99,7 @@ def loaded_file(runtime: Runtime, path: str) -> ProjectFile | None:
     """Return the file at a real path, if the workspace loads something from its folder only after it is trusted."""
     for kind in ("tool", "skill", "command", "agent"):
         named = runtime.settings["custom.dirs"] if kind == "tool" else ()
-        for folder in folders(kind, runtime.folders, runtime.environ, named):
+        for folder in folders(kind, runtime.parts.folders, runtime.parts.environ, named):
             if folder.anchor is not None and places.is_below(path, folder.path):
                 return folder.file(path)
     return None

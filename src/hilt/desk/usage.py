@@ -52,15 +52,15 @@ def summary(runtime: Runtime, seconds: float, folder: str | None = None) -> Usag
     """Return the usage of the last seconds, in one folder if given."""
     since = time.time() - seconds
     filters: dict[str, Any] = {} if folder is None else {"workspace": digest(folder)}
-    usage = runtime.trail.usage(since=since, parts=_PARTS, **filters)
-    with closing(Spending(runtime.state)) as spending:
+    usage = runtime.parts.trail.usage(since=since, parts=_PARTS, **filters)
+    with closing(Spending(runtime.parts.state)) as spending:
         models = spending.since(since)
     return UsageSummary(
         start=usage.start,
         end=usage.end,
         calls=sum(use.calls for use in usage.tools),
         failed=sum(use.failed for use in usage.tools),
-        approvals_waiting=len(runtime.authority.approvals().pending()),
+        approvals_waiting=len(runtime.parts.authority.approvals().pending()),
         input_tokens=sum(model.input_tokens for model in models),
         output_tokens=sum(model.output_tokens for model in models),
         cost=sum(model.cost for model in models),
@@ -73,7 +73,7 @@ def summary(runtime: Runtime, seconds: float, folder: str | None = None) -> Usag
 
 def today(runtime: Runtime) -> list[ModelSpending]:
     """Return what the models of all folders have cost today, the most expensive first."""
-    with closing(Spending(runtime.state)) as spending:
+    with closing(Spending(runtime.parts.state)) as spending:
         return spending.models(time.strftime("%Y-%m-%d"))
 
 

@@ -54,6 +54,12 @@ class Recorder:
             with suppress(Exception):  # it is published when it ends
                 self._publisher().begin(active)
 
+    def close(self) -> None:
+        """Send pending spans and metrics."""
+        if self.telemetry is not None:
+            self.telemetry.close()
+            self.telemetry = None
+
     def record(self, active: ActiveCall, result: Result) -> Result:
         """Record the end of a call; return its result, or an error if it cannot be recorded."""
         prepared = active.prepared

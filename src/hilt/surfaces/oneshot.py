@@ -41,7 +41,7 @@ def main(options: dict[str, str]) -> int:
     else:
         with closed_by_signals(runtime):
             status = answer_all(lambda call: request(runtime, options, call), sys.stdin.buffer, sys.stdout.buffer)
-        runtime.end_telemetry()
+        runtime.parts.recorder.close()
     sys.stdout.flush()
     # skip the interpreter's shutdown, which costs as much as the call
     os._exit(status)

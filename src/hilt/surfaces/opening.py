@@ -10,7 +10,8 @@ from typing import Any
 from hilt import places
 from hilt.choices import CHOICES
 from hilt.errors import ToolError
-from hilt.runtime import Runtime, Shared
+from hilt.parts import Shared
+from hilt.runtime import Runtime
 from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
@@ -52,13 +53,13 @@ def open_runtime(
         questioner=questioner,
         connect=connect,
     )
-    for root in runtime.folders:
+    for root in runtime.parts.folders:
         places.forget(root, runtime.settings["workspace.writable"])
     try:
         for name in flags.get("tools.only", ()):
             if not name.startswith("mcp__"):  # finding one may start its server
                 # raises for an unknown name, with the nearest names
-                runtime.catalog.find(name, runtime.settings["dialect"])
+                runtime.parts.catalog.find(name, runtime.settings["dialect"])
     except ToolError:
         runtime.close()
         raise
@@ -68,7 +69,7 @@ def open_runtime(
 def surroundings_of(options: Mapping[str, str]) -> Surroundings:
     """Return what programs outside the sandbox may use, for the workspace in the options."""
     with open_runtime(options) as runtime:
-        return runtime.surroundings
+        return runtime.parts.surroundings
 
 
 def _connect(options: Mapping[str, str], *, wake: bool) -> socket | None:

@@ -23,7 +23,8 @@ from hilt.desk import jobs, language_servers
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.lazy import Lazy
-from hilt.runtime import Runtime, Shared, settings_stamp, share
+from hilt.parts import Shared, settings_stamp, share
+from hilt.runtime import Runtime
 from hilt.surfaces import Usage, handover
 from hilt.surfaces.mcp.pipe import OWN
 from hilt.surfaces.oneshot import Writer, answer_all, refusing
@@ -376,7 +377,7 @@ class Resident:
             if self._active:
                 return
             if any(shared.jobs.busy for shared in self._shared.values()) or any(
-                runtime.runs_agents for runtime in self._runtimes.values()
+                runtime.parts.runs_agents for runtime in self._runtimes.values()
             ):
                 self._last = time.monotonic()  # a caller may still ask for the output of a job
             if time.monotonic() - self._last > self._idle:
@@ -510,7 +511,9 @@ class Resident:
     def _take_unused(self) -> list[Runtime]:
         """Remove and return the least recently used idle runtimes beyond the limit."""
         idle = [
-            key for key, runtime in self._runtimes.items() if runtime not in self._users and not runtime.runs_agents
+            key
+            for key, runtime in self._runtimes.items()
+            if runtime not in self._users and not runtime.parts.runs_agents
         ]
         return [self._runtimes.pop(key) for key in idle[: max(0, len(self._runtimes) - RUNTIMES_MAX)]]
 
@@ -600,7 +603,9 @@ def _serve_language_servers(runtime: Runtime, connection: socket.socket, stream:
 
     def work() -> None:
         try:
-            language_servers.answer(runtime.language_servers(), json.loads(line), fence, send)
+            language_servers.answer(
+                runtime.parts.session(runtime.session).language_servers(), json.loads(line), fence, send
+            )
         finally:
             ended.set()
 

@@ -177,7 +177,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 def settled(runtime: Runtime, *ids: str) -> list[AgentRecord]:
     """Return agents after their end."""
-    store = runtime.roster()
+    store = runtime.parts.roster
 
     def agents() -> list[AgentRecord]:
         return [agent for agent in map(store.get, ids) if agent is not None and agent.ended is not None]

@@ -61,7 +61,7 @@ def start(runtime: Runtime, prompt: str = "go") -> str:
 
 
 def outcomes(runtime: Runtime, agent: str) -> list[str]:
-    return [run.outcome for run in runtime.roster().runs.of(agent)]
+    return [run.outcome for run in runtime.parts.roster.runs.of(agent)]
 
 
 def shell(command: str) -> Turn:
@@ -102,7 +102,7 @@ def test_a_worker_that_is_stopped_during_a_command_and_continued_adds_nothing(ba
             assert not left_running(command)
 
             assert (ended.answer, outcomes(runtime, agent)) == ("done", ["lost", "completed"])
-            after = runtime.roster().get(agent)
+            after = runtime.parts.roster.get(agent)
             assert after is not None
             assert after.answer == "done"
     assert len(model.prompts) == 2
@@ -191,7 +191,7 @@ def test_versions_take_over_from_each_other(base, postgres, workers, first_is_ne
         kill(killed)
         workers(machine, **({} if first_is_newer else newer))
         (ended,) = settled(runtime, agent)
-        versions = [run.version for run in runtime.roster().runs.of(agent)]
+        versions = [run.version for run in runtime.parts.roster.runs.of(agent)]
 
     assert ended.answer == "done 0"
     assert versions == ([NEWER, __version__] if first_is_newer else [__version__, NEWER])

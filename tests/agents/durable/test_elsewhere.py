@@ -43,7 +43,7 @@ def start(runtime: Runtime, **args: object) -> str:
 
 def queue(runtime: Runtime, agent: str) -> str:
     """Create an agent, and leave it to others to run it."""
-    host = runtime.agents()
+    host = runtime.parts.agents
     definition = host.define(agent, or_default=False)
     return host.create(AgentOrder(agent, "read something"), definition, "background", "test", None).id
 
@@ -51,7 +51,7 @@ def queue(runtime: Runtime, agent: str) -> str:
 def queued_elsewhere(machine: Machine) -> list[str]:
     """Return the workspaces whose agents any worker may run, as a worker of another workspace sees them."""
     with machine.runtime() as runtime:
-        store = runtime.roster()
+        store = runtime.parts.roster
         assert isinstance(store, Roster)
         return [workspace for workspace, _ in Roster("", "no workspace", store.database).queued_elsewhere()]
 
@@ -69,8 +69,8 @@ def test_a_worker_of_another_workspace_runs_agents_that_need_no_files(base, post
                 with_files, free = queue(runtime, "general"), queue(runtime, "reader")
 
                 (agent,) = settled(runtime, free)
-                waiting = runtime.roster().get(with_files)
-                (run,) = runtime.roster().runs.of(free)
+                waiting = runtime.parts.roster.get(with_files)
+                (run,) = runtime.parts.roster.runs.of(free)
                 shown = json.loads(first.hilt("agents", "show", free, "--json").stdout)
         finally:
             kill(worker)
@@ -97,7 +97,7 @@ def test_agents_of_a_folder_with_its_own_rules_or_hooks_stay_there(base, postgre
     with machine.runtime() as runtime:
         agent = queue(runtime, "reader")
         assert queued_elsewhere(machine).count(base) == 1
-        runtime.roster().cancel(agent)
+        runtime.parts.roster.cancel(agent)
     os.makedirs(f"{machine.workspace}/.hilt")
     machine.write(f".hilt/{path}", text)
     with machine.runtime() as runtime:
@@ -116,14 +116,14 @@ def test_known_settings_of_other_versions_apply_and_unknown_ones_block_no_other_
 
             def create(settings: str) -> str:
                 new = NewAgent("test", "test", "background", "general", "", "x", settings, AgentProfile((), "normal"))
-                return runtime.roster().create(new, AgentLimits(5, 100, 3600)).id
+                return runtime.parts.roster.create(new, AgentLimits(5, 100, 3600)).id
 
             unusable = [create(settings) for settings in invalid]
             older = create(with_defaults)
             agent = start(runtime, prompt="go")
 
             assert [ended.answer for ended in settled(runtime, older, agent)] == ["done", "done"]
-            assert {runtime.roster().get(id).status for id in unusable} == {"queued"}  # type: ignore[union-attr]
+            assert {runtime.parts.roster.get(id).status for id in unusable} == {"queued"}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_others_write_to_a_shared_database_gives_agents_no_more_rights(base
     with serving_model() as model:
         machine = Machine(f"{base}/a", postgres.url, model, HILT_MODE="normal")
     with machine.runtime() as runtime:
-        settings = json.dumps({**json.loads(runtime.agents().settings), **changes}, sort_keys=True)
+        settings = json.dumps({**json.loads(runtime.parts.agents.settings), **changes}, sort_keys=True)
 
         opened = open_stored(runtime, settings, "")
 
@@ -159,7 +159,7 @@ def test_the_defaults_do_not_replace_stricter_settings_of_a_worker(base, postgre
     with serving_model() as model:
         machine = Machine(f"{base}/a", postgres.url, model, HILT_MODE="normal", HILT_SHELL_SANDBOX="read-only")
     with machine.runtime() as runtime:
-        settings = json.loads(runtime.agents().settings)
+        settings = json.loads(runtime.parts.agents.settings)
         del settings["shell.sandbox"]
 
         assert open_stored(runtime, json.dumps(settings, sort_keys=True), "") is None
@@ -170,7 +170,7 @@ def test_an_id_that_is_a_path_names_no_worktree(base, id):
     with serving_model() as model:
         machine = Machine(f"{base}/a", "", model)
     with machine.runtime() as runtime, pytest.raises(ToolError, match="is not the name of a folder"):
-        Worktrees(runtime, runtime.roster()).record(id)
+        Worktrees(runtime, runtime.parts.roster).record(id)
 
 
 def test_the_machine_that_has_a_worktree_is_reported(base):
@@ -179,9 +179,9 @@ def test_the_machine_that_has_a_worktree_is_reported(base):
     with machine.runtime() as runtime:
         profile = AgentProfile((), "normal", worktree=True)
         new = NewAgent("test", "test", "background", "general", "", "x", "{}", profile)
-        agent = runtime.roster().create(new, AgentLimits(5, 100, 3600)).id
-        runtime.roster().claim("{}", "owner", "another-machine")
-        runtime.roster().finish(agent, "owner", AgentOutcome("failed", "", "model_error"))
+        agent = runtime.parts.roster.create(new, AgentLimits(5, 100, 3600)).id
+        runtime.parts.roster.claim("{}", "owner", "another-machine")
+        runtime.parts.roster.finish(agent, "owner", AgentOutcome("failed", "", "model_error"))
 
     applied = machine.hilt("agents", "apply", agent)
     shown = machine.hilt("agents", "show", agent)
@@ -249,9 +249,9 @@ def test_a_durable_run_whose_terminal_is_closed_waits_for_another_process(base):
 
         assert (process.returncode, "worker" in errors) == (130, True)
         with machine.runtime() as runtime:
-            (queued,) = runtime.roster().newest(5)
+            (queued,) = runtime.parts.roster.newest(5)
             assert (queued.id, queued.status) == (agent, "queued")
             open(gate, "w").close()
-            runtime.agents().serve()
+            runtime.parts.agents.serve()
 
             assert settled(runtime, agent)[0].answer == "done"

@@ -27,7 +27,7 @@ EDIT = {"path": "a.txt", "old_text": "one", "new_text": "two"}
 
 
 def interrupted(runtime: Runtime, *, host: str = "", owner: str = DEAD) -> InterruptedCalls:
-    run = RunRecord(1, owner, host or machine_name(runtime.state), "1", 0, 0, 3, LOST)
+    run = RunRecord(1, owner, host or machine_name(runtime.parts.state), "1", 0, 0, 3, LOST)
     return InterruptedCalls(runtime.in_session(SESSION, runtime.settings), [run])
 
 
@@ -73,7 +73,7 @@ def test_a_change_is_settled_by_the_journal(runtime, workspace):
     assert settled
     assert settled.ok
     assert settled.meta["change"] in settled.text
-    assert [row.entry.call for row in runtime.trail.rows(session=SESSION)] == ["call_1"]
+    assert [row.entry.call for row in runtime.parts.trail.rows(session=SESSION)] == ["call_1"]
     assert calls.settle(made_call("edit_file", EDIT, id="call_2")) is None
     forwarded = calls.settle(made_call("tool_call", {"name": "edit_file", "arguments": EDIT}))
     assert forwarded
@@ -89,10 +89,10 @@ def test_a_change_that_can_no_longer_be_undone_is_still_known(base, forget):
         if forget == "evict":
             assert runtime.request(Call("edit_file", {**EDIT, "path": "b.txt"}, id="call_2", session=SESSION)).ok
         else:
-            runtime.history().clear()
+            runtime.parts.history.clear()
         settled = interrupted(runtime).settle(made_call("edit_file", EDIT))
 
-        assert len(runtime.history().changes()) == (forget == "evict")
+        assert len(runtime.parts.history.changes()) == (forget == "evict")
         assert settled
         assert settled.ok
 
@@ -100,7 +100,7 @@ def test_a_change_that_can_no_longer_be_undone_is_still_known(base, forget):
 def test_a_change_that_another_thread_recovers_is_waited_for(runtime, workspace):
     workspace.write("a.txt", "one\n")
     assert runtime.request(Call("edit_file", EDIT, id="call_1", session=SESSION)).ok
-    path = f"{runtime.state}/state.db"
+    path = f"{runtime.parts.state}/state.db"
 
     def set_open(value: int) -> None:
         with closing(sqlite3.connect(path)) as db:
@@ -128,7 +128,7 @@ def test_a_change_on_another_machine_is_unknown(runtime, workspace):
 
 def test_a_change_of_a_process_that_only_hangs_is_unknown(runtime, workspace):
     workspace.write("a.txt", "one\n")
-    owner = Owner(runtime.state)
+    owner = Owner(runtime.parts.state)
     try:
         assert code_of(interrupted(runtime, owner=owner.name).settle(made_call("edit_file", EDIT))) == "outcome_unknown"
     finally:
@@ -139,7 +139,7 @@ def test_a_change_of_a_process_that_only_hangs_is_unknown(runtime, workspace):
 
 def test_a_change_is_unknown_if_a_second_process_was_killed_before_it_settled_it(runtime, workspace):
     workspace.write("a.txt", "one\n")
-    here = machine_name(runtime.state)
+    here = machine_name(runtime.parts.state)
     runs = [
         RunRecord(number, DEAD, host, "1", 0, 0, steps, LOST)
         for number, (host, steps) in enumerate([(here, 0), ("elsewhere", 2), (here, 5), (here, 6)], start=1)

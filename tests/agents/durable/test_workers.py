@@ -92,7 +92,7 @@ def test_kills_of_workers_lose_and_repeat_nothing(base, postgres, workers, datab
             running[victim] = workers(machines[victim], SLOTS)
             requests_before[victim] = model.asked(machines[victim].key)
         agents = settled(runtime, *ids)
-        lost = [[run for run in runtime.roster().runs.of(id) if run.outcome == "lost"] for id in ids]
+        lost = [[run for run in runtime.parts.roster.runs.of(id) if run.outcome == "lost"] for id in ids]
 
     assert [agent.answer for agent in agents] == [f"done {number}" for number in range(AGENTS)]
     assert any(lost)
@@ -138,7 +138,7 @@ def test_a_worker_that_was_stopped_and_taken_over_adds_nothing(base, postgres, w
 
         assert ended.answer == "done"
         assert effects(machines, 0) == ["once"]
-        assert [run.outcome for run in runtime.roster().runs.of(agent)] == ["lost", "completed"]
+        assert [run.outcome for run in runtime.parts.roster.runs.of(agent)] == ["lost", "completed"]
 
 
 @needs_sandbox
@@ -169,7 +169,7 @@ def test_users_see_and_control_agents_of_other_machines(base, postgres, workers)
     with machines[0].runtime() as runtime:
         spawned = runtime.call("agent_spawn", template="general", message="go")
         agent = spawned.data["agentId"]
-        (run,) = runtime.roster().runs.of(agent)
+        (run,) = runtime.parts.roster.runs.of(agent)
     ran_on_first = run.host == machine_name(machines[0].environ["HILT_STATE_DIR"])
     other = machines[1 if ran_on_first else 0]
 
@@ -222,5 +222,5 @@ def test_a_durable_run_prints_its_answer(base, postgres):
 
     assert (done.returncode, done.stdout) == (0, "done 0\n")
     with machine.runtime() as runtime:
-        (agent,) = runtime.roster().newest(5)
+        (agent,) = runtime.parts.roster.newest(5)
     assert (agent.status, agent.answer, agent.error_code) == ("completed", "done 0", "")

@@ -329,8 +329,8 @@ def test_a_question_is_withdrawn_with_its_call(base):
     environ = {"HOME": f"{base}/home", "HILT_STATE_DIR": f"{base}/state", "HILT_CONFIG_DIR": f"{base}/config"}
     with (
         Runtime(folder, environ=environ) as runtime,
-        closing(Questions(runtime.state)) as questions,
-        closing(Approvals(runtime.state)) as approvals,
+        closing(Questions(runtime.parts.state)) as questions,
+        closing(Approvals(runtime.parts.state)) as approvals,
         approvals.attend("console"),
     ):
         ended = threading.Event()
@@ -480,7 +480,7 @@ def test_the_cost_of_an_agent_is_the_sum_of_its_answers(tmp_path):
     command = Command(str(tmp_path))
     with Runtime(command.folder.path, environ=command.environ) as runtime:
         new = NewAgent("s", "s", "spawned", "general", "t", "p", "{}", AgentProfile((), "normal"))
-        priced, unknown = (runtime.roster().create(new, AgentLimits(5, 20, 3600), owner="o").id for _ in range(2))
+        priced, unknown = (runtime.parts.roster.create(new, AgentLimits(5, 20, 3600), owner="o").id for _ in range(2))
         with closing(transcripts_of(runtime).create(priced, title="t")) as transcript:
             for _ in range(2):
                 transcript.append("answer", parts=[{"text": "x"}], cost=0.25)

@@ -120,7 +120,7 @@ def test_a_task_continues_when_its_call_is_approved_elsewhere(command):
             answer=lambda result, running, attending: {"ok": result.ok},
             ended=lambda: None,
         )
-        approvals = runtime.authority.approvals()
+        approvals = runtime.parts.authority.approvals()
         with approvals.attend("console"):
             task.ended(first, results.get())
             task.check_answers()

@@ -29,10 +29,10 @@ class AgentOwner:
 
     def __init__(self, runtime: Runtime, slots: int) -> None:
         """`slots` is how many agents a worker runs at once; 0: this process runs only those that no worker takes."""
-        self._lock = Owner(runtime.state)
+        self._lock = Owner(runtime.parts.state)
         self.name = self._lock.name
-        self.record = OwnerRecord(self.name, machine_name(runtime.state), __version__, slots, 0)
-        store = runtime.roster()
+        self.record = OwnerRecord(self.name, machine_name(runtime.parts.state), __version__, slots, 0)
+        store = runtime.parts.roster
         # agents that keep all connections busy must not delay the renewal of the lease
         self._database = store.database.separate()
         self._runs = store.runs.within(self._database)

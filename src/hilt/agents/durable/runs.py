@@ -34,9 +34,9 @@ class DurableRuns:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._database = runtime.roster().database
-        self._runs = runtime.roster().runs
-        self._workflows = open_workflows(DurablePlace(runtime.state, self._database))
+        self._database = runtime.parts.roster.database
+        self._runs = runtime.parts.roster.runs
+        self._workflows = open_workflows(DurablePlace(runtime.parts.state, self._database))
         self._is_closed = False
 
     def close(self) -> None:
@@ -155,9 +155,9 @@ class InterruptedCalls:
         """`runs` are those that may have made the calls, oldest first."""
         self._runtime = runtime
         self._host = runs[0].host
-        here = machine_name(runtime.state)
+        here = machine_name(runtime.parts.state)
         # a process that only lost its lease may still commit
-        self._is_dead = all(run.host == here and not holds_lock(runtime.state, run.owner) for run in runs)
+        self._is_dead = all(run.host == here and not holds_lock(runtime.parts.state, run.owner) for run in runs)
 
     def settle(self, call: MadeCall) -> Result | None:
         """Return the result of a call, or None to run it again: it has no effect, or has had none."""
@@ -175,7 +175,7 @@ class InterruptedCalls:
         is_change = tool.effects == {"write"} and any(touch.effect == "write" for touch in prepared.touches)
         if self._is_dead and tool.source == "built-in" and is_change:
             try:
-                change = runtime.change_of(runtime.session, call.id)
+                change = runtime.parts.session(runtime.session).change_of(call.id)
             except ToolError:
                 return self._unknown(call)
             if change is None:

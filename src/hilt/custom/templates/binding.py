@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any, Literal, NamedTuple
 
-from hilt.custom.templates.parts import Manner, Mark, Part, Reference, Shell, Unbindable, present, split
+from hilt.custom.templates.placeholders import Manner, Mark, Part, Reference, Shell, Unbindable, present, split
 from hilt.custom.templates.text import Reader
 from hilt.errors import ToolError
 

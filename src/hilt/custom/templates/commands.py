@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hilt.custom.templates.parts import Manner, Mark, Reference
+from hilt.custom.templates.placeholders import Manner, Mark, Reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

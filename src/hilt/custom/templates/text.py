@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 from hilt.custom.templates.commands import Bare
-from hilt.custom.templates.parts import Items, Manner, Mark, Part, Reference, Shell, Unbindable
+from hilt.custom.templates.placeholders import Items, Manner, Mark, Part, Reference, Shell, Unbindable
 
 Context = Literal["bare", "double", "here", "number"]
 

@@ -224,12 +224,12 @@ class Chat:
     @property
     def mode(self) -> str:
         """The mode of the session."""
-        return self.runtime.authority.mode(self.session)
+        return self.runtime.parts.authority.mode(self.session)
 
     @property
     def skills(self) -> list[Skill]:
         """The skills that can be loaded."""
-        return list(self.runtime.skills().current().skills.values())
+        return list(self.runtime.parts.skills.current().skills.values())
 
     @property
     def totals(self) -> Totals:
@@ -264,7 +264,7 @@ class Chat:
     async def tools(self) -> list[ListedTool]:
         """Return the tools that the model sees."""
         runtime = self.runtime
-        return await _offload(lambda: list(runtime.authority.listed_tools(runtime.session, client_asks=True)))
+        return await _offload(lambda: list(runtime.parts.authority.listed_tools(runtime.session, client_asks=True)))
 
     async def set_mode(self, mode: str) -> None:
         """Change the mode of the session."""
@@ -301,10 +301,10 @@ class Chat:
         if session == self.session:
             self.tell("This is the current session.")
             return
-        if self.runtime.running_jobs:
+        if self.runtime.parts.running_jobs:
             raise ToolError(
                 "busy",
-                f"{self.runtime.running_jobs} background jobs of this session are running; they would end.",
+                f"{self.runtime.parts.running_jobs} background jobs of this session are running; they would end.",
                 suggestion="Ask the model to stop them, or leave the chat and start another one.",
             )
         before, conversation = self.runtime, self._conversation
@@ -339,7 +339,7 @@ class Chat:
     # --- the screen ---------------------------------------------------------------------------------------------------
 
     def _greet(self) -> None:
-        self.tell(f"hilt chat with {self.model} in {self.runtime.root}. /help shows commands and keys.")
+        self.tell(f"hilt chat with {self.model} in {self.runtime.parts.root}. /help shows commands and keys.")
         self.recall()
         if self._is_leaving:  # a signal arrived before the input line was running
             self._line.exit()
@@ -363,7 +363,7 @@ class Chat:
         if totals.context_tokens:
             percent_left = max(0, 100 - 100 * totals.context_used // totals.context_tokens)
             fields.append(f"{percent_left}% context left")
-        jobs = self.runtime.running_jobs
+        jobs = self.runtime.parts.running_jobs
         if jobs:
             fields.append(f"{jobs} job{'s' * (jobs != 1)}")
         return fields

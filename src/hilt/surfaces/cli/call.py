@@ -47,7 +47,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     raw: bool = arguments.raw
     try:
         with open_runtime(options, keeps_jobs=False, **person()) as runtime, closed_by_signals(runtime):
-            match = runtime.catalog.find(arguments.tool, runtime.settings["dialect"])
+            match = runtime.parts.catalog.find(arguments.tool, runtime.settings["dialect"])
             schema = match.entry.schema if match.entry is not None else match.tool.schema
             args = {**arguments.json, **_typed(schema, arguments.pairs, f"hilt call {arguments.tool}")}
             call = Call(arguments.tool, args)

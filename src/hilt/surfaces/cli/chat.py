@@ -65,7 +65,7 @@ def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> i
         )  # raises without a model, before anything slow is imported
         if arguments.continued is not None:
             session = conversations.earlier(runtime, arguments.continued, may_be_prompt=False).session
-        history_path = os.path.join(runtime.state, "chat", f"{runtime.id}.history")
+        history_path = os.path.join(runtime.parts.state, "chat", f"{runtime.parts.id}.history")
         redactor = conversations.redactor(runtime)
 
     def opened(session: str, **people: Any) -> Runtime:

@@ -126,4 +126,6 @@ def _tools(words: list[str]) -> Iterable[str]:
     from hilt.surfaces.opening import open_runtime
 
     with suppress(Usage, ToolError), open_runtime(split(words)[0]) as runtime:
-        yield from filter(_NAME.fullmatch, (tool.name for tool in runtime.authority.listed_tools(runtime.session)))
+        yield from filter(
+            _NAME.fullmatch, (tool.name for tool in runtime.parts.authority.listed_tools(runtime.session))
+        )

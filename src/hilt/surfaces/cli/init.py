@@ -97,9 +97,9 @@ def _show_and_write(change: SettingsChange, mode: int) -> bool:
 
 def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> int:
     with open_runtime(options) as runtime:
-        root = runtime.root
+        root = runtime.parts.root
         project = runtime.call("detect_project").data or {}
-        findings = sandbox(runtime.surroundings)
+        findings = sandbox(runtime.parts.surroundings)
     say(f"{one_line(root)}: {_summary(project)}\n")
     for finding in findings:
         say("".join(f"{line}\n" for line in lines_of(finding, "hilt doctor --json")))

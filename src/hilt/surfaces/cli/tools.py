@@ -31,7 +31,8 @@ def schema(options: Options, words: list[str]) -> int:
     if len(words) > 1 or kind not in FORMATS:
         raise Usage(f"--schema takes {', '.join(FORMATS)}, not {words[-1]!r}")
     with open_runtime(options) as runtime:
-        tools = [_formatted(kind, *definition) for definition in runtime.schemas()]
+        listed = runtime.parts.authority.listed_tools(runtime.session)
+        tools = [_formatted(kind, tool.name, tool.description, tool.schema) for tool in listed]
     sys.stdout.write(json.dumps({"tools": tools} if kind == "mcp" else tools, indent=2, ensure_ascii=False) + "\n")
     return 0
 
@@ -72,7 +73,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         return _tokens(options, as_json=arguments.json)
     with open_runtime(options) as runtime:
         tools, finders = desk.offered(runtime), desk.finders(runtime)
-        custom = runtime.custom()
+        custom = runtime.parts.toolbox.tools_found()
     if finders:
         tools = sorted([*tools, *finders], key=lambda tool: tool.name)
     if getattr(arguments, "names", False):

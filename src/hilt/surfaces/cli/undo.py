@@ -81,7 +81,7 @@ def _run_action(options: Options, arguments: Namespace, args: dict[str, Any]) ->
     try:
         with open_runtime(options, **person()) as runtime:
             if args["action"] == "clear":
-                runtime.trail.release_reserve()
+                runtime.parts.trail.release_reserve()
             result = runtime.request(Call("undo", args))
     except ToolError as error:
         result = Result(error=error)

@@ -66,10 +66,10 @@ def _run(options: Options, arguments: Namespace) -> int:
         folders = [options["workspace"], *arguments.folders] if "workspace" in options else arguments.folders
         for folder in dict.fromkeys(map(os.path.realpath, folders)) or [""]:
             place = {"workspace": folder} if folder else {}
-            host = stack.enter_context(open_runtime({**options, **place})).agents()
+            host = stack.enter_context(open_runtime({**options, **place})).parts.agents
             host.become_worker(arguments.concurrency)
             hosts.append(host)
-        names = ", ".join(host.runtime.root for host in hosts)
+        names = ", ".join(host.runtime.parts.root for host in hosts)
         sys.stderr.write(f"Worker {hosts[0].owner().record.host} runs agents of {names}.\n")
         sys.stderr.flush()
         cleaned = float("-inf")
@@ -82,7 +82,7 @@ def _run(options: Options, arguments: Namespace) -> int:
                     if is_due:
                         host.clean()
                 except Exception as caught:  # noqa: BLE001  # the database is unreachable, or a bug: nothing is lost
-                    error = caught if isinstance(caught, ToolError) else log_incident(host.runtime.state, caught)
+                    error = caught if isinstance(caught, ToolError) else log_incident(host.runtime.parts.state, caught)
                     sys.stderr.write(inert(f"{error.code}: {error.message}\n"))
                     sys.stderr.flush()
     return 0

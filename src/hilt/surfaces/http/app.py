@@ -139,7 +139,7 @@ class Bucket:
         return True
 
 
-class Parts(NamedTuple):
+class AppParts(NamedTuple):
     """The dependencies of an HttpApp."""
 
     workspaces: Workspaces
@@ -153,7 +153,7 @@ class Parts(NamedTuple):
 class HttpApp:
     """The ASGI application. Lives in one event loop."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: AppParts) -> None:
         self._workspaces = parts.workspaces
         self._tokens = parts.tokens
         self._access = parts.access
@@ -166,7 +166,7 @@ class HttpApp:
         self._table = RouteTable(ROUTES)
         self._document = json.dumps(document(ROUTES)).encode()
         self._rates = {"person": Bucket(RATE), "agents": Bucket(RATE), None: Bucket(UNKNOWN_RATE)}
-        self.attendance = Attendance(parts.workspaces.first.runtime.state, self.quick)
+        self.attendance = Attendance(parts.workspaces.first.runtime.parts.state, self.quick)
 
     def close(self) -> None:
         """Stop the threads."""
@@ -206,7 +206,7 @@ class HttpApp:
             await self._send_problem(scope, receive, send, self._internal_error(error))
 
     def _internal_error(self, error: BaseException) -> HttpProblem:
-        incident = log_incident(self._workspaces.first.runtime.state, error)
+        incident = log_incident(self._workspaces.first.runtime.parts.state, error)
         return from_error(incident, 500, incident=incident.details["incident"])
 
     async def _http(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
@@ -312,7 +312,7 @@ class HttpApp:
             raise HttpProblem(403, f"{MCP} does not accept {_OWNERS[caller]} token.")
         query = read_query(_MCP_ROUTE, scope["query_string"])
         served = self._workspaces.find(query.get("workspace"))
-        await self._mcp[served.runtime.root](scope, receive, send)
+        await self._mcp[served.runtime.parts.root](scope, receive, send)
 
     # --- static files ---------------------------------------------------------------------------------------------
 

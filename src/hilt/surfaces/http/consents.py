@@ -96,7 +96,7 @@ _TRUST: Schema = {
 
 
 def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
-    pending = approvals.pending(served.runtime.state, _workspace_id(request))
+    pending = approvals.pending(served.runtime.parts.state, _workspace_id(request))
     return page("approvals", [_approval(approval) for approval in pending[::-1]], request, by="asked")
 
 
@@ -120,7 +120,7 @@ def _approval(approval: Approval) -> dict[str, Any]:
 
 
 def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
-    state, id, body = served.runtime.state, request.path["id"], request.body
+    state, id, body = served.runtime.parts.state, request.path["id"], request.body
     seconds = duration_seconds(body["for"]) if "for" in body else None
     try:
         given = UserAnswer(body["answer"], body.get("reason", ""), BY)
@@ -148,7 +148,7 @@ def _settled(state: str, id: str) -> Approval | None:
 
 
 def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
-    pending = approvals.pending_questions(served.runtime.state, _workspace_id(request))
+    pending = approvals.pending_questions(served.runtime.parts.state, _workspace_id(request))
     return page("questions", [_question(questions) for questions in pending[::-1]], request, by="asked")
 
 
@@ -167,7 +167,7 @@ def _question(question: QuestionSet) -> dict[str, Any]:
 
 
 def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
-    state, id, answers = served.runtime.state, request.path["id"], request.body["answers"]
+    state, id, answers = served.runtime.parts.state, request.path["id"], request.body["answers"]
     by_text = {str(question["question"]): question for question in approvals.find_questions(state, id).questions}
     if set(answers) != set(by_text):
         raise HttpProblem(
@@ -195,12 +195,12 @@ def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = list(map(plain, approvals.grants(served.runtime.state, _workspace_id(request))))
+    rows = list(map(plain, approvals.grants(served.runtime.parts.state, _workspace_id(request))))
     return page("grants", rows[::-1], request, by="since")
 
 
 def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
-    state, id = served.runtime.state, request.path["id"]
+    state, id = served.runtime.parts.state, request.path["id"]
     if all(grant.id != id for grant in approvals.grants(state)):
         raise HttpProblem(404, f"There is no grant {id[:40]!r}.", suggestion="Reload the grants.")
     return plain(approvals.revoke(state, id))
@@ -226,7 +226,7 @@ def _find_file(served: ServedWorkspace, path: str) -> tuple[ProjectFile, FileTru
 
 def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
     file, _ = _find_file(served, request.query["path"])
-    review = trust.review(served.runtime.state, file)
+    review = trust.review(served.runtime.parts.state, file)
     return {
         "path": file.full,
         "kind": file.kind,
@@ -238,18 +238,18 @@ def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
     file, _ = _find_file(served, request.body["path"])
-    review = trust.review(served.runtime.state, file)
+    review = trust.review(served.runtime.parts.state, file)
     if sha256(review.content).hex() != request.body["sha256"]:
         advice = "Review the file again."
         raise HttpProblem(
             409, f"{file.full} has changed since it was shown.", error_code="stale_file", suggestion=advice
         )
-    return _file(trust.trust(served.runtime.state, review))
+    return _file(trust.trust(served.runtime.parts.state, review))
 
 
 def _distrust(served: ServedWorkspace, request: ApiRequest) -> Json:
     file, row = _find_file(served, request.query["path"])
-    trust.distrust(served.runtime.state, file)
+    trust.distrust(served.runtime.parts.state, file)
     return _file(row._replace(state="untrusted", since=None))
 
 

@@ -104,7 +104,7 @@ def _audit(served: ServedWorkspace, request: ApiRequest) -> Json:
         query["workspace"] = digest(folder)
     if cursor is not None:
         query["before"] = cursor
-    found = audit.entries(served.runtime.trail, **query, limit=limit + 1)
+    found = audit.entries(served.runtime.parts.trail, **query, limit=limit + 1)
     entries = [{"id": entry.seq, **plain(entry)} for entry in found[-limit:]]
     return {"entries": entries[::-1], "next": str(entries[0]["id"]) if len(found) > limit else None}
 
@@ -118,7 +118,7 @@ def _timestamp(text: str) -> float:
 
 
 def _verify(served: ServedWorkspace, request: ApiRequest) -> Json:
-    breaks = audit.breaks(served.runtime.trail)
+    breaks = audit.breaks(served.runtime.parts.trail)
     return {"ok": not breaks, "breaks": plain(breaks)}
 
 
@@ -130,7 +130,7 @@ def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 def metrics(served: ServedWorkspace) -> bytes:
     """Return counters and histograms of all calls in the Prometheus text format."""
-    return usage.metrics(served.runtime.trail).encode()
+    return usage.metrics(served.runtime.parts.trail).encode()
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -143,10 +143,10 @@ def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
             {"id": name, "value": value, "source": source} for name, value, source, *_ in effective(runtime.settings)
         ],
         "rules": plain(rule_files(runtime)),
-        "notes": runtime.authority.notes(),
+        "notes": runtime.parts.authority.notes(),
         "servers": _servers(runtime),
-        "hosts": plain(activity.connected_hosts(runtime.state)),
-        "workspace": runtime.root,
+        "hosts": plain(activity.connected_hosts(runtime.parts.state)),
+        "workspace": runtime.parts.root,
         "workspaces": served.folders,
     }
 

@@ -21,7 +21,7 @@ from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
 from hilt.surfaces import resident
-from hilt.surfaces.http.app import HttpApp, Parts, TokenPair
+from hilt.surfaces.http.app import AppParts, HttpApp, TokenPair
 from hilt.surfaces.http.feed import Feed
 from hilt.surfaces.http.listening import (
     STOP_SECONDS,
@@ -65,7 +65,7 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
     listener = listen(server_options.address)
     address = server_options.address._replace(port=listener.getsockname()[1])
     workspaces = _open(options, server_options.folders)
-    first = workspaces.first.runtime
+    first = workspaces.first.runtime.parts
     async with stack:
         stack.callback(listener.close)
         stack.callback(_close, workspaces)
@@ -79,16 +79,16 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
         for name, token in zip(("HILT_TOKEN", "HILT_AGENT_TOKEN"), tokens, strict=True):
             os.environ.pop(name, None)  # child processes do not need them
             for served in workspaces.all:
-                served.runtime.secrets[name] = token
-        names = {served.runtime.id: served.runtime.root for served in workspaces.all}
+                served.runtime.parts.secrets[name] = token
+        names = {served.runtime.parts.id: served.runtime.parts.root for served in workspaces.all}
         settings = first.settings
         feed = Feed(first.state, names, days=settings["events.keep_days"], megabytes=settings["events.keep_mb"])
         stack.callback(feed.close)
-        mcp = {served.runtime.root: await _mcp(served, stack) for served in workspaces.all}
+        mcp = {served.runtime.parts.root: await _mcp(served, stack) for served in workspaces.all}
         is_secure = server_options.certificate is not None
         access = OwnHosts(address, secure=is_secure, any_host=server_options.behind_proxy)
         pair = TokenPair(*(token.encode() for token in tokens))
-        app = HttpApp(Parts(workspaces, pair, access, feed, read_files(), mcp))
+        app = HttpApp(AppParts(workspaces, pair, access, feed, read_files(), mcp))
         stack.callback(app.close)
         stack.push_async_callback(app.attendance.close)
         server = HttpServer(_config(app, server_options))
@@ -118,7 +118,7 @@ def _open(options: dict[str, str], folders: Sequence[str]) -> Workspaces:
     served = [ServedWorkspace(open_runtime(options), options)]
     for folder in folders:
         runtime = open_runtime({**options, "workspace": folder})
-        if runtime.root in [other.runtime.root for other in served]:
+        if runtime.parts.root in [other.runtime.parts.root for other in served]:
             runtime.close()
         else:
             served.append(ServedWorkspace(runtime, options))

@@ -24,7 +24,7 @@ def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
 
 
 def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
-    custom = served.runtime.custom()
+    custom = served.runtime.parts.toolbox.tools_found()
     errors = [{"file": problem.origin, "line": problem.line, "message": problem.message} for problem in custom.problems]
     untrusted = "The user has not trusted the current content of this file."
     errors += [{"file": file.path, "line": None, "message": untrusted} for file in custom.untrusted]

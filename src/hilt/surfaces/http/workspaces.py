@@ -24,8 +24,8 @@ class ServedWorkspace:
 
     def __init__(self, runtime: Runtime, options: dict[str, str]) -> None:
         self.runtime = runtime
-        self.options = {**options, "workspace": runtime.root}
-        self.folders = [runtime.root]  # of all workspaces that the server serves
+        self.options = {**options, "workspace": runtime.parts.root}
+        self.folders = [runtime.parts.root]  # of all workspaces that the server serves
 
     @property
     def uses_resident(self) -> bool:
@@ -44,7 +44,7 @@ class ServedWorkspace:
         """Answer a request about the jobs of this process and of the resident process."""
         request = {"action": action, **fields}
         try:
-            ours = jobs.answer(self.runtime.jobs(), request)
+            ours = jobs.answer(self.runtime.parts.jobs, request)
         except ToolError as error:
             if error.code != "not_found" or not self.uses_resident:
                 raise
@@ -57,7 +57,7 @@ class ServedWorkspace:
         return ours
 
     def _ask_resident(self, request: dict[str, Json]) -> dict[str, Any] | None:
-        answer = resident.ask_jobs({"workspace": self.runtime.root}, request)
+        answer = resident.ask_jobs({"workspace": self.runtime.parts.root}, request)
         if answer is not None and "error_code" in answer:
             raise ToolError(answer["error_code"], answer["error"], suggestion=answer["suggestion"])
         return answer
@@ -74,7 +74,7 @@ class Workspaces:
         self.all = served
         self.first = served[0]
         for workspace in served:
-            workspace.folders = [other.runtime.root for other in served]
+            workspace.folders = [other.runtime.parts.root for other in served]
 
     def find(self, folder: Any) -> ServedWorkspace:
         """Return the workspace of a folder; the first one for None."""
@@ -83,9 +83,9 @@ class Workspaces:
         if isinstance(folder, str) and "\0" not in folder:
             real = os.path.realpath(folder) if os.path.isabs(folder) else folder
             for workspace in self.all:
-                if real == workspace.runtime.root:
+                if real == workspace.runtime.parts.root:
                     return workspace
-        roots = ", ".join(workspace.runtime.root for workspace in self.all)
+        roots = ", ".join(workspace.runtime.parts.root for workspace in self.all)
         raise HttpProblem(
             404, f"The workspace {str(folder)[:200]!r} is not served.", suggestion=f"Use one of: {roots}."
         )

@@ -134,7 +134,7 @@ class Calls:
         self._hand_over = hand_over
         self._take_first_run: TakeFirstRun = take_first_run or (lambda id: None)
         self._tasks = tasks or CallTasks()
-        self._owner = runtime.id, owner
+        self._owner = runtime.parts.id, owner
         self._offload = offload
         self._built_in = frozenset(built_in_names())
         self._rounds = Rounds()
@@ -339,7 +339,9 @@ class Calls:
 
     async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
         """Start a call; a tool that is not built in is resolved on another thread, because that may be slow."""
-        is_quick = call.tool in self._built_in and not self._runtime.catalog.find(call.tool).tool.traits.finds_tools
+        is_quick = (
+            call.tool in self._built_in and not self._runtime.parts.catalog.find(call.tool).tool.traits.finds_tools
+        )
         if is_quick:  # resolved without reading files
             self._runtime.submit(call, done, **options)
         else:

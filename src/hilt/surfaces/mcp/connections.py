@@ -45,5 +45,5 @@ class HostConnection:
         self._runtime.watch_deadlines()
         self.front.run()
         if self._is_private and self.front.is_complete:
-            self._tasks.end((self._runtime.id, self.session))
+            self._tasks.end((self._runtime.parts.id, self.session))
             self._runtime.end_session(self.session)

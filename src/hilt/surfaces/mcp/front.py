@@ -295,10 +295,10 @@ class Front:
         with suppress(OSError), self._lock:
             if not self._has_ended and self._host is None:
                 self._host = HostMark(
-                    runtime.state,
+                    runtime.parts.state,
                     client.program,
                     client.version,
-                    workspace=runtime.root,
+                    workspace=runtime.parts.root,
                     session=session,
                     transport="stdio",
                 )
@@ -386,7 +386,7 @@ class Front:
         return not traits.returns_patches and (self._hand_over is None or traits.needs_jobs is None)
 
     def _traits(self, name: str) -> Traits:
-        return self._runtime.catalog.find(name, self._runtime.settings["dialect"]).tool.traits
+        return self._runtime.parts.catalog.find(name, self._runtime.settings["dialect"]).tool.traits
 
     def _call(self, request: _ActiveRequest) -> None:
         params, client, session = request.plain.params, request.client, self._session
@@ -502,7 +502,7 @@ class Front:
             if self._is_listening or self._has_ended:
                 return
             self._is_listening = True
-        stop = self._runtime.listen(self._tools_changed)
+        stop = self._runtime.parts.listen(self._tools_changed)
         with self._lock:
             if self._waker >= 0:
                 self._stop_listening = stop

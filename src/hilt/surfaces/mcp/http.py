@@ -130,7 +130,7 @@ def _token(runtime: Runtime, address: Address, *, required: bool) -> str | None:
             file=sys.stderr,
         )
         return None
-    token = stored_token(runtime.state, TOKEN_FILE)
+    token = stored_token(runtime.parts.state, TOKEN_FILE)
     if token.is_new:
         print(
             f"hilt mcp: the token of this server, printed only once, is {token.text}\n"

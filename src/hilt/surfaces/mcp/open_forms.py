@@ -37,7 +37,7 @@ class OpenForms:
 
     def answered_by(self) -> str | None:
         """Return who has answered elsewhere, or None."""
-        state = self._runtime.state
+        state = self._runtime.parts.state
         if self._approval is not None:
             approval = approvals.find(state, self._approval)
             return None if approval.state == "pending" else approval.answered_by
@@ -51,7 +51,7 @@ class OpenForms:
 
         Return whether everything is answered.
         """
-        state, replies = self._runtime.state, self._replies
+        state, replies = self._runtime.parts.state, self._replies
         if self._approval is not None:
             answer = approvals.settle(state, self._approval, replies.approvals.get(self._digest))
             if answer is not None:
@@ -67,7 +67,7 @@ class OpenForms:
             approvals.consume(self._runtime, self._session, self._digest)
 
     def _settle_questions(self, id: str) -> None:
-        state, replies = self._runtime.state, self._replies
+        state, replies = self._runtime.parts.state, self._replies
         given = replies.answers if isinstance(replies.answers, dict) and not replies.own_words else None
         answers = approvals.settle_questions(state, id, given, by=replies.by)
         if answers is not None:
@@ -80,4 +80,4 @@ class OpenForms:
     def close(self) -> None:
         """Withdraw questions that nobody has answered: the call has ended."""
         if self._questions is not None:
-            approvals.withdraw_questions(self._runtime.state, self._questions)
+            approvals.withdraw_questions(self._runtime.parts.state, self._questions)

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from hilt.call import Call
 from hilt.errors import ToolError
-from hilt.runtime import Runtime, session_folder
+from hilt.parts import session_folder
+from hilt.runtime import Runtime
 from hilt.surfaces.mcp.skill_prompts import SkillPrompts
 
 OVERFLOW = "hilt://overflow/"
@@ -119,7 +120,7 @@ class Resources:
     # --- our own --------------------------------------------------------------------------------------------------
 
     def _folder(self, session: str) -> str:
-        return session_folder(self._runtime.state, self._runtime.id, session)
+        return session_folder(self._runtime.parts.state, self._runtime.parts.id, session)
 
     def _overflow(self, session: str) -> list[dict[str, Any]]:
         try:
@@ -161,14 +162,14 @@ class Resources:
         name, relative = _unquoted(name), _unquoted(relative)
         if not relative:
             return {"uri": uri, "mimeType": "text/markdown", "text": self._skills.text(session, name, "")}
-        path, data = self._runtime.skills().file(name, relative)
+        path, data = self._runtime.parts.skills.file(name, relative)
         if self._is_hidden(session, path):
             raise _no_resource(uri)
         return _contents(uri, data)
 
     def _snapshots(self, session: str) -> list[dict[str, Any]]:
         resources = []
-        for change in self._runtime.history().changes(LISTED_MAX, session=session):
+        for change in self._runtime.parts.history.changes(LISTED_MAX, session=session):
             for file in change.snapshots:
                 if file.before is None or self._is_hidden(session, file.path):
                     continue
@@ -180,7 +181,7 @@ class Resources:
     def _read_snapshot(self, session: str, uri: str) -> dict[str, Any]:
         id, _, path = uri.removeprefix(SNAPSHOTS).partition("/")
         path = _unquoted(path)
-        history = self._runtime.history()
+        history = self._runtime.parts.history
         change = history.find(id)
         if change.session != session:
             raise _no_resource(uri)

@@ -95,7 +95,7 @@ class Serving:
         self._marks_hosts = take_first_run is None  # otherwise the front loop does
         self._visitors: dict[tuple[str, ...], _Visitor] = {}  # hosts without a connection, by name and version
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stops = [] if take_first_run is not None else [runtime.listen(lambda: self.announce("tools"))]
+        self._stops = [] if take_first_run is not None else [runtime.parts.listen(lambda: self.announce("tools"))]
         self._stops += [provider.listen(self.announce) for provider in providers]
         self._skills_watched: asyncio.Future[Any] | None = None
         self.server = self._server(completes=bool(providers))
@@ -174,7 +174,12 @@ class Serving:
         """List a host as connected."""
         runtime = self._runtime
         return HostMark(
-            runtime.state, host.program, host.version, workspace=runtime.root, session=session, transport="http"
+            runtime.parts.state,
+            host.program,
+            host.version,
+            workspace=runtime.parts.root,
+            session=session,
+            transport="http",
         )
 
     async def _mark_visitor(self, ctx: Ctx) -> None:
@@ -312,7 +317,7 @@ class Serving:
             self.announce("resources")
 
         with suppress(ToolError, OSError):
-            self._stops.append(self._runtime.listen_to_skills(changed))
+            self._stops.append(self._runtime.parts.skill_watch.add(changed))
 
     # --- notifications --------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Session:
         if approval is None:
             return None
         with suppress(ToolError):
-            if runtime.authority.approvals().find(approval).state == "pending":
+            if runtime.parts.authority.approvals().find(approval).state == "pending":
                 return None
         self._waiting.pop(_call_key(tool, args), None)
         return approval

@@ -64,7 +64,7 @@ class SkillPrompts:
 
     def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Return a skill or command with its arguments filled in."""
-        contents = self._runtime.skills().current(rescan=True)
+        contents = self._runtime.parts.skills.current(rescan=True)
         skill_arguments = arguments.get("arguments", "")
         command = contents.commands.get(name.removeprefix(PREFIX))
         if name in contents.skills:

@@ -17,7 +17,7 @@ class Choice(NamedTuple):
 
 def tool_list(runtime: Runtime, choice: Choice, session: str, *, client_asks: bool) -> list[dict[str, Any]]:
     """Return the entries of tools/list for a session; `client_asks` means that the client can ask its user."""
-    authority, (search, lean) = runtime.authority, choice
+    authority, (search, lean) = runtime.parts.authority, choice
     return [
         tool_entry(tool) for tool in authority.listed_tools(session, search=search, lean=lean, client_asks=client_asks)
     ]

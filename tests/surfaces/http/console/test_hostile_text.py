@@ -66,13 +66,13 @@ def _record_agent(command: Command) -> None:
     with Runtime(command.folder.path, session=MARKUP, environ=command.environ) as runtime:
         profile = AgentProfile(("read_file",), "normal")
         new = NewAgent("s", "s", "spawned", MARKUP, HOSTILE, HOSTILE, "{}", profile)
-        agent = runtime.roster().create(new, AgentLimits(5, 20, 3600), owner="nobody")
-        transcript = transcripts_of(runtime).create(agent.id, workspace=runtime.root, model=MARKUP, title=MARKUP)
+        agent = runtime.parts.roster.create(new, AgentLimits(5, 20, 3600), owner="nobody")
+        transcript = transcripts_of(runtime).create(agent.id, workspace=runtime.parts.root, model=MARKUP, title=MARKUP)
         transcript.append("user", content=MARKDOWN)
         transcript.append("answer", parts=[{"text": MARKDOWN}, {"call": MARKUP, "id": "c", "args": {"a": HOSTILE}}])
         transcript.append("result", id="c", tool=MARKUP, outcome=MARKUP, content=HOSTILE + LONG)
         transcript.close()
-        runtime.roster().finish(agent.id, "nobody", AgentOutcome("completed", MARKDOWN))
+        runtime.parts.roster.finish(agent.id, "nobody", AgentOutcome("completed", MARKDOWN))
 
 
 def _play(server: Server) -> None:

@@ -1,0 +1,161 @@
+"""What the steps of a call need, from the parts of its workspace: `pipeline.World` for one session and its settings."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from hilt import pipeline, places
+from hilt.active_call import ActiveCall
+from hilt.authority.authority import only_reads, vote_on_reading
+from hilt.authority.path_vote import vote_on_paths
+from hilt.call import Call, Result, Touch, storable
+from hilt.catalog import Catalog
+from hilt.config import Settings
+from hilt.context import Attendant, Context
+from hilt.declaration import Tool
+from hilt.errors import ToolError
+from hilt.files.door import Door
+from hilt.files.workspace import Workspace
+from hilt.pipeline import NO_HOOKS, Prepared, Voter
+from hilt.policy.decision import Vote
+from hilt.running.call_parts import CallParts
+from hilt.running.recorder import unrecorded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.parts import Parts
+
+
+class WorkspaceWorld:
+    """The pipeline's world of one runtime."""
+
+    def __init__(self, parts: Parts, session: str, settings: Settings) -> None:
+        """`session` is for calls that name none."""
+        self.parts = parts
+        self.settings = settings
+        self._session = session
+        self.all_voters: tuple[Voter, ...] = (parts.authority.weigh, vote_on_paths)
+        self._recorder, self._trail = parts.recorder, parts.trail
+
+    def active(
+        self, call: Call, done: Callable[[Result], None] = lambda result: None, attendant: Attendant | None = None
+    ) -> ActiveCall:
+        """Return a call that is about to begin."""
+        return ActiveCall(call, storable(call.session or self._session), done, self._recorder.record, attendant)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The available tools."""
+        return self.parts.catalog
+
+    @property
+    def dialect(self) -> str | None:
+        """The default dialect."""
+        chosen: str | None = self.settings["dialect"]
+        return chosen
+
+    def conceal(self, active: ActiveCall, tool: Tool, error: ToolError) -> ToolError:
+        """Return the error for invalid arguments; for a hidden tool, only that it is hidden."""
+        if error.code != "invalid_args":
+            return error
+        reason = self.parts.authority.hidden(tool, active.session)
+        if reason is None:
+            return error
+        active.decision = Vote("deny", "mode", reason)
+        return pipeline.denial(active.decision, tool)
+
+    def paths(self, active: ActiveCall, prepared: Prepared) -> Callable[[], dict[str, bool]]:
+        """Return a function that returns the paths that a call reads (False) or writes (True)."""
+        return partial(touched_paths, self.parts.session(active.session).door, prepared.touches)
+
+    def open(self, active: ActiveCall, prepared: Prepared) -> Context:
+        """Verify that a call can be recorded, and return its context."""
+        active.deadline = time.perf_counter() + prepared.tool.timeout
+        try:
+            self._trail.make_ready(full=prepared.tool.traits.frees_space)
+        except ToolError as error:
+            raise unrecorded(error, ran=False) from error
+        active.ran = True
+        self._recorder.begin(active)
+        ctx = self.context(active)
+        active.is_unrestricted = self.parts.authority.is_unrestricted(active.session)
+        return ctx
+
+    def context(self, active: ActiveCall) -> Context:
+        """Return the context of a call, after recovering what a killed process left."""
+        parts = self.parts
+        session = parts.session(active.session)
+        active.workspace = Workspace(session.store, active.session, active.fence, str(active.call.id or ""))
+        ctx = Context(
+            CallParts(self, active),
+            active.workspace,
+            session.overflow,
+            self.settings,
+            client=active.call.client,
+            attendant=active.attendant,
+        )
+        if reports := active.workspace.recover():
+            ctx.meta["recovered"] = reports
+        if not parts.is_recovered:
+            parts.is_recovered = True
+            # programs that ran when hilt was killed; usually none
+            with suppress(FileNotFoundError):
+                if os.listdir(places.running_dir(parts.state)):
+                    parts.confinement.recover()
+        return ctx
+
+    def hooks(self, active: ActiveCall, ctx: Context) -> pipeline.HooksAround:
+        """Return the hooks around a call, and add problems of rules and hooks to its metadata."""
+        if active.is_unrestricted:
+            return NO_HOOKS
+        hooks = self.parts.authority.hooks(ctx)
+        notes = [*self.parts.authority.notes(), *hooks.notes]
+        if notes:
+            ctx.meta["policy"] = notes
+        return hooks
+
+    def voters(self, active: ActiveCall, prepared: Prepared) -> Sequence[Voter]:
+        """Return the voters on a call."""
+        reads_freely = active.is_unrestricted and only_reads(prepared.tool)
+        return (vote_on_reading, vote_on_paths) if reads_freely else self.all_voters
+
+    def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> Prepared:
+        """Ask a person to approve a call; the time they take does not count towards the timeout."""
+        from hilt.authority.approving import approve
+
+        active.deadline = float("inf")
+        with self.parts.scheduler.waiting(active):
+            active.approver, args = approve(self.parts.authority, prepared, active.decision, ctx, active.call)
+        active.deadline = time.perf_counter() + prepared.tool.timeout
+        return prepared._replace(args=args)
+
+    def report_exception(self, active: ActiveCall, error: BaseException) -> ToolError:
+        """Log an unexpected exception, ours or the tool's, and return the error to report."""
+        return self._recorder.report_exception(active.prepared, error)
+
+
+def context_of_loading(parts: Parts) -> Context:
+    """Return the context in which custom tools are loaded, before any call."""
+    world = WorkspaceWorld(parts, parts.opening.session, parts.settings)
+    return world.context(world.active(Call("custom")))
+
+
+def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
+    """Return the paths that a call reads (False) or writes (True), normalized so that all spellings are equal."""
+    paths: dict[str, bool] = {}
+    for touch in touches:
+        if touch.effect in ("read", "write"):
+            try:
+                root, parts = door.locate(touch.target)
+            except ToolError:
+                continue  # it will be denied
+            name = root.display_path([part for part in parts if part])
+            if "." in parts or ".." in parts:
+                name = os.path.normpath(name)
+            name = name.casefold()
+            paths[name] = paths.get(name, False) or touch.effect == "write"
+    return paths
