@@ -145,7 +145,7 @@ $(VENV)/.setup: requirements/setup.txt $(NO_VENV) | system
 	@$(PIP) --quiet uninstall --yes setuptools
 	@touch $@
 
-$(VENV)/.run: requirements/run.txt pyproject.toml native/client.c scripts/native.py src/hilt/__init__.py $(VENV)/.setup
+$(VENV)/.run: requirements/run.txt pyproject.toml native/client.c scripts/native.py src/hilt/__init__.py src/hilt/choices.py $(VENV)/.setup
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

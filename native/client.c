@@ -46,7 +46,8 @@ static const char LOST[] =
     "{\"ok\":false,\"error\":\"The resident process exited before it answered; the call may have run.\","
     "\"error_code\":\"internal\",\"suggestion\":\"Check whether the call took effect before you send it again.\"}\n";
 
-/* an option that this program hands over; `choices` are its valid values, separated by spaces, or NULL for any */
+/* an option that this program hands over; `choices` are its valid values, separated by spaces, or NULL for any: the
+   build passes those of src/hilt/choices.py */
 struct option {
     const char *name;
     const char *choices;
@@ -56,12 +57,12 @@ struct option {
 static const struct option OPTIONS[] = {
     {"workspace", NULL, true},
     {"session", NULL, true},
-    {"mode", "normal auto-accept yolo plan scheduler headless", false},
-    {"approve", "deny once always all", false},
-    {"profile", "nano minimal full", true},
+    {"mode", HILT_MODE, false},
+    {"approve", HILT_APPROVE, false},
+    {"profile", HILT_PROFILE, true},
     {"tools", NULL, true},
     {"tools-dir", NULL, false},
-    {"dialect", "jinn jcli agentos claude_code codex", true},
+    {"dialect", HILT_DIALECT, true},
     {"allow-private", NULL, false},
 };
 

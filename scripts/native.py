@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -103,8 +104,10 @@ def has_zig() -> bool:
 def compile_client(compiler: Sequence[str], program: str, *flags: str) -> None:
     """Run a compiler; raise if it fails."""
     os.makedirs(os.path.dirname(program), exist_ok=True)
-    define = f'-DHILT_VERSION="{version()}"'
-    command = [*compiler, "-std=c11", "-Os", *(flags or ("-s",)), define, SOURCE, "-o", program]
+    flag_values = runpy.run_path(os.path.join(ROOT, "src", "hilt", "choices.py"))
+    defines = [f'-DHILT_{name.upper()}="{" ".join(flag_values["choices"](name))}"' for name in flag_values["FLAGS"]]
+    defines.append(f'-DHILT_VERSION="{version()}"')
+    command = [*compiler, "-std=c11", "-Os", *(flags or ("-s",)), *defines, SOURCE, "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)

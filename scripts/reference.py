@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hilt import catalog
+from hilt.choices import dialect_names
 from hilt.declaration import Tool
 from hilt.schema import CLAMP, Schema
 from hilt.surfaces.cli import commands, help_text
@@ -158,7 +159,7 @@ def _dialects() -> Iterator[str]:
     yield ""
     yield "| dialect | name | arguments | tool |"
     yield "|---|---|---|---|"
-    for dialect in catalog.dialect_names():
+    for dialect in dialect_names():
         for entry in catalog.dialect(dialect).values():
             required = entry.schema.get("required", ())
             names = [f"`{name}`{'' if name in required else '?'}" for name in entry.schema["properties"]]

@@ -15,6 +15,7 @@ import pytest
 
 import hilt
 from hilt import catalog
+from hilt.choices import dialect_names
 
 ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
@@ -233,6 +234,22 @@ def test_a_tool_file_declares_exactly_the_tool_of_its_name():
 
 def test_the_folder_listing_is_the_tool_list():
     assert [module.partition(".")[2] for module in TOOLS] == catalog.built_in_names()
+
+
+@pytest.mark.parametrize("listed", [catalog.built_in_names(), dialect_names()])
+def test_no_module_lists_the_tools_or_dialects_again(listed):
+    """The folders are the lists; two names together may mean something else."""
+    literals = {
+        module: names
+        for module in MODULES
+        if top_level(module) != "dialects"  # maps its own names to those of tools
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict)
+        for items in [node.keys if isinstance(node, ast.Dict) else node.elts]
+        if len(names := {item.value for item in items if isinstance(item, ast.Constant)} & {*listed}) > 2
+    }
+
+    assert literals == {}
 
 
 def test_a_dialect_is_pure():

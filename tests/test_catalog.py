@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt import Context, Output, ToolError, tool
-from hilt.catalog import OPEN_DIALECTS, Catalog, built_in_names, dialect, dialect_names
+from hilt.catalog import OPEN_DIALECTS, Catalog, built_in_names, dialect
+from hilt.choices import dialect_names
 from hilt.testing import temporary_runtime
 
 

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from hilt.catalog import built_in_names, dialect, dialect_names
+from hilt.catalog import built_in_names, dialect
+from hilt.choices import dialect_names
 from hilt.config import KEYS, load, variable_of
 from hilt.errors import CODES
 from hilt.surfaces.cli.commands import COMMANDS

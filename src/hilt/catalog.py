@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from hilt.call import Output
+from hilt.choices import dialect_names
 from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.places import command
@@ -79,12 +80,6 @@ def built_in_names() -> list[str]:
     """Return the names of the built-in tools, from the listing of their folder."""
     names = os.listdir(os.path.join(_FOLDER, "tools"))
     return sorted(name[:-3] for name in names if name.endswith(".py") and not name.startswith("_"))
-
-
-def dialect_names() -> list[str]:
-    """Return the names of all dialects, the canonical one first."""
-    names = os.listdir(os.path.join(_FOLDER, "dialects"))
-    return ["jinn", *sorted(name[:-3] for name in names if name.endswith(".py") and not name.startswith("_"))]
 
 
 def dialect(name: str) -> dict[str, DialectEntry]:

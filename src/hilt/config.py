@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, get_args
 
 from hilt import loaders, places
-from hilt.choices import CHOICES
+from hilt.choices import choices
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.loaders import ProjectFile
@@ -66,15 +66,15 @@ KEYS: dict[str, Key] = {
     "workspace.readable": Key(list, paths.READABLE),
     "workspace.protected": Key(list, (), _union),
     "workspace.writable": Key(list, ()),
-    "mode": Key(str, "normal", choices=CHOICES["mode"]),
-    "profile": Key(str, "full", _stricter(CHOICES["profile"]), CHOICES["profile"]),
+    "mode": Key(str, "normal", choices=choices("mode")),
+    "profile": Key(str, "full", _stricter(choices("profile")), choices("profile")),
     "tools.in_profile": Key(list, ()),
     "disabledTools": Key(list, (), _union),
     "tools.only": Key(list, ()),
     "alwaysAllow": Key(list, ()),
-    "approve": Key(str, None, choices=CHOICES["approve"]),
+    "approve": Key(str, None, choices=choices("approve")),
     "approvals.timeout_s": Key(int, 1800),
-    "dialect": Key(str, None, choices=CHOICES["dialect"]),
+    "dialect": Key(str, None),
     "shell.sandbox": Key(str, "workspace-write", _stricter(_PROFILES), _PROFILES),
     "shell.network": Key(str, "none", _stricter(_NETWORKS), _NETWORKS),
     "shell.read": Key(str, "all", _stricter(_READS), _READS),
@@ -354,8 +354,9 @@ def checked(name: str, value: Any, source: str) -> Any:
         raise _invalid(source, f"{name} must be a number above 0, at most {MAX_NUMBER}, not {value!r}")
     if not isinstance(value, key.type) or isinstance(value, bool):
         raise _invalid(source, f"{name} must be {'an integer' if key.type is int else 'a string'}, not {value!r}")
-    if key.choices and value not in key.choices:
-        raise _invalid(source, f"{name} must be one of {', '.join(key.choices)}, not {value!r}")
+    allowed = key.choices or choices(name)
+    if allowed and value not in allowed:
+        raise _invalid(source, f"{name} must be one of {', '.join(allowed)}, not {value!r}")
     if isinstance(value, int) and value < 1:
         raise _invalid(source, f"{name} must be at least 1, not {value}")
     if isinstance(value, int) and value > MAX_NUMBER:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hilt import catalog
+from hilt.choices import dialect_names
 from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.listing import NAMES_CHARACTERS, definition
@@ -68,7 +69,7 @@ def test_the_mode_is_that_of_the_session(base):
         assert "write_file" in [entry.name for entry in runtime.parts.authority.listed_tools("other")]
 
 
-@pytest.mark.parametrize("name", catalog.dialect_names()[1:])
+@pytest.mark.parametrize("name", dialect_names()[1:])
 def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
         tools = runtime.parts.authority.listed_tools("s")

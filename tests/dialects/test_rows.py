@@ -10,7 +10,8 @@ import pytest
 
 from hilt import tool
 from hilt.call import Call
-from hilt.catalog import built_in_names, dialect, dialect_names
+from hilt.catalog import built_in_names, dialect
+from hilt.choices import dialect_names
 from hilt.listing import definition
 from hilt.schema import cost
 from hilt.testing import temporary_runtime

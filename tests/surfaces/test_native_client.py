@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hilt import places
-from hilt.choices import CHOICES
+from hilt.choices import FLAGS, choices
 from hilt.surfaces import handover
 from hilt.surfaces.cli import OPTIONS
 from hilt.surfaces.resident import _with_coerced_locale
@@ -87,7 +87,7 @@ def header(line: list[str], environ: dict[str, str], server: Server) -> bytes | 
 # --- command lines and environments -----------------------------------------------------------------------------------
 
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
-VALUES = st.one_of(st.sampled_from(sorted({choice for values in CHOICES.values() for choice in values})), WORDS)
+VALUES = st.one_of(st.sampled_from(sorted({choice for flag in FLAGS for choice in choices(flag)})), WORDS)
 ARGUMENTS = st.lists(
     st.one_of(
         st.builds("--{}={}".format, st.sampled_from(list(OPTIONS)), VALUES),
@@ -122,10 +122,10 @@ def test_both_clients_send_the_same_header(program, environ, server, arguments, 
 
 
 @pytest.mark.parametrize(
-    "name, value", [(name, value) for name in OPTIONS for value in (*CHOICES.get(name, ("some value",)), "é", "")]
+    "name, value", [(name, value) for name in OPTIONS for value in (*(choices(name) or ("some value",)), "é", "")]
 )
 def test_every_option_and_choice_is_known(program, environ, server, name, value):
-    is_valid = value in CHOICES.get(name, ("some value",)) or (name, value) == ("workspace", "é")
+    is_valid = value in (choices(name) or ("some value",)) or (name, value) == ("workspace", "é")
 
     joined = header([program, f"--{name}={value}"], environ, server)
     separate = header([program, f"--{name}", value], environ, server)

@@ -4,6 +4,7 @@ import jsonschema_rs
 import pytest
 
 from hilt import catalog, tool
+from hilt.choices import dialect_names
 from hilt.testing import temporary_runtime
 
 FINDERS = {"tool_search", "tool_call"}
@@ -58,7 +59,7 @@ def test_a_tool_passed_to_the_library_is_listed_with_its_source(base):
         assert runtime.call("shout", text="hey").text == "HEY"
 
 
-@pytest.mark.parametrize("name", catalog.dialect_names()[1:])
+@pytest.mark.parametrize("name", dialect_names()[1:])
 def test_under_a_dialect_only_its_names_are_listed(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
         listed = [entry["name"] for entry in runtime.call("list_tools").data["tools"]]

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from hilt.call import Touch
-from hilt.catalog import Catalog, built_in_names, dialect, dialect_names
+from hilt.catalog import Catalog, built_in_names, dialect
+from hilt.choices import dialect_names
 from hilt.config import Settings
 from hilt.declaration import Tool
 from hilt.errors import ToolError

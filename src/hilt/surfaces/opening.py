@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from hilt import places
-from hilt.choices import CHOICES
+from hilt.choices import FLAGS
 from hilt.errors import ToolError
 from hilt.parts import Shared
 from hilt.runtime import Runtime
@@ -81,7 +81,7 @@ def _connect(options: Mapping[str, str], *, wake: bool) -> socket | None:
 
 def settings_of(options: Mapping[str, str], folder: str) -> dict[str, Any]:
     """Return the settings for the options; relative paths are resolved against the folder."""
-    flags: dict[str, Any] = {name: options[name] for name in CHOICES if name in options}
+    flags: dict[str, Any] = {name: options[name] for name in FLAGS if name in options}
     if "tools-dir" in options:
         flags["custom.dirs"] = [os.path.join(folder, path) for path in options["tools-dir"].split(os.pathsep) if path]
     if "allow-private" in options:

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from hilt.choices import CHOICES
+from hilt.choices import choices
 from hilt.surfaces.cli.commands import COMMANDS
 from tests.surfaces.commands import HILT
 
@@ -56,7 +56,7 @@ def bash(command, tmp_path):
     [
         *LINES,
         ("hilt ", sorted(COMMANDS)),
-        ("hilt --mode ", sorted(CHOICES["mode"])),
+        ("hilt --mode ", sorted(choices("mode"))),
         ("hilt --mode=p", ["plan"]),
         ("hilt --mode plan undo ", ["clear", "last", "list", "preview", "restore"]),
         ("hilt audit ", ["head", "verify"]),

@@ -9,6 +9,7 @@ import jsonschema_rs
 import pytest
 
 from hilt import catalog
+from hilt.choices import dialect_names
 from tests.surfaces.commands import HILT
 from tests.surfaces.terminals import Screen
 
@@ -25,7 +26,7 @@ UNSEEN = {"computer", "ComputerUse"}  # there is no display
         ("mcp", lambda tool: tool["name"], lambda tool: tool["inputSchema"]),
     ],
 )
-@pytest.mark.parametrize("dialect", [None, *catalog.dialect_names()])
+@pytest.mark.parametrize("dialect", [None, *dialect_names()])
 def test_schemas_are_valid_and_describe_every_parameter(command, kind, name, parameters, dialect):
     words = ["--schema", *([kind] if kind else []), *(["--dialect", dialect] if dialect else [])]
 

@@ -142,14 +142,14 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
 
 def _check_choices(options: dict[str, str]) -> None:
     """Reject a value that is not one of the option's choices."""
-    from hilt.choices import CHOICES
+    from hilt.choices import choices
 
     for name, value in options.items():
-        if value not in CHOICES.get(name, (value,)):
+        allowed = choices(name)
+        if allowed and value not in allowed:
             from hilt.surfaces.cli.parsing import suggestion
 
-            choices = CHOICES[name]
-            raise Usage(f"--{name} takes {', '.join(choices)}, not {value[:100]!r}{suggestion(value, choices)}")
+            raise Usage(f"--{name} takes {', '.join(allowed)}, not {value[:100]!r}{suggestion(value, allowed)}")
 
 
 def _require_utf8(word: str) -> None:

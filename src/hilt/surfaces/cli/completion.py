@@ -12,7 +12,7 @@ from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 from argcomplete.finders import CompletionFinder
 from argcomplete.shell_integration import shellcode
 
-from hilt.choices import CHOICES
+from hilt.choices import choices
 from hilt.errors import ToolError
 from hilt.surfaces import Usage
 from hilt.surfaces.cli import OPTIONS, split
@@ -89,7 +89,7 @@ def _top(words: list[str]) -> Parser:
 def _prepared(parser: Parser, words: list[str]) -> Parser:
     """Add the global options and the completers of all values to a parser and those of its subcommands."""
     for name, (value, summary) in OPTIONS.items():
-        parser.add_argument(f"--{name}", metavar=value, choices=CHOICES.get(name), help=summary)
+        parser.add_argument(f"--{name}", metavar=value, choices=choices(name) or None, help=summary)
     commands = {name: below.summary for name, below in parser.commands.items() if not below.hidden}
     if commands and not parser.arguments:
         parser.add_argument("command", nargs="?")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import NamedTuple
 
-from hilt.choices import CHOICES
+from hilt.choices import choices
 from hilt.surfaces.cli import OPTIONS
 from hilt.surfaces.cli.commands import GROUPS, TOP
 from hilt.surfaces.cli.parsing import Parser
@@ -82,7 +82,7 @@ def global_sections() -> Iterator[HelpSection]:
     """Yield the options that every command takes, and those that only work without a command."""
     rows = []
     for name, (value, text) in OPTIONS.items():
-        rows.append((f"--{name} {value}", text + (f": {', '.join(CHOICES[name])}" if name in CHOICES else "")))
+        rows.append((f"--{name} {value}", text + (f": {', '.join(choices(name))}" if choices(name) else "")))
     yield HelpSection("Options for every command", rows)
     yield HelpSection("Options without a command", list(TOP.items()))
 
@@ -125,8 +125,8 @@ def term(action: argparse.Action) -> str:
 
 def meaning(action: argparse.Action) -> str:
     """Return the description of an argument, with its choices."""
-    choices = f": {', '.join(map(str, action.choices))}" if action.choices else ""
-    return f"{action.help}{choices}"
+    allowed = f": {', '.join(map(str, action.choices))}" if action.choices else ""
+    return f"{action.help}{allowed}"
 
 
 def _in_usage(action: argparse.Action) -> str:
