@@ -66,7 +66,8 @@ export function rendered(text) {
     note.className = "muted";
     note.textContent = `[image: ${image.alt}]`;
     image.replaceWith(note);
-    measure(image, (fits) => fits && note.replaceWith(image));
+    const drawn = document.importNode(image); // the fragment's own images are not loaded
+    measure(drawn, (fits) => fits && note.replaceWith(drawn));
   }
   for (const code of fragment.querySelectorAll("pre > code[class^='language-']")) highlight(code);
   for (const block of fragment.querySelectorAll("pre")) block.tabIndex = 0;

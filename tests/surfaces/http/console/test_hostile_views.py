@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, Route, expect
 
 from tests.surfaces.http.conftest import asking
@@ -131,11 +134,11 @@ def tab(new_tab, server) -> Tab:
     return tab
 
 
-def draw(page: Page, view: dict[str, Any]) -> None:
-    """Show the result of a call, with this view."""
+def draw(page: Page, view: dict[str, Any], content: Sequence[dict[str, Any]] = ()) -> None:
+    """Show the result of a call, with this view and these blocks."""
 
     def answer(route: Route) -> None:
-        route.fulfill(json={"ok": True, "result": "the plain result", "visualization": view})
+        route.fulfill(json={"ok": True, "result": "the plain result", "visualization": view, "content": list(content)})
 
     page.route("**/v1/call*", answer)
     with page.expect_response("**/v1/call*"):
@@ -173,6 +176,31 @@ def test_an_enormous_view_leaves_the_page_usable(tab):
         draw(page, view)
         assert page.locator("*").count() < NODES_MAX, name
         assert tab.overflow() == 0, name
+    assert tab.problems() == []
+
+
+def picture(width: int, height: int) -> str:
+    buffer = io.BytesIO()
+    Image.new("1", (width, height)).save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def test_images_are_drawn_up_to_a_number_of_pixels(tab):
+    large, small = picture(8000, 4000), picture(3, 2)
+    order = [large, large, small, large, large, small]
+    markdown = {"type": "markdown", "content": "\n\n".join(f"![p](data:image/png;base64,{data})" for data in order)}
+    blocks = [{"type": "image", "data": data, "mimeType": "image/png"} for data in order]
+    result = tab.page.get_by_role("region", name="Result")
+
+    draw(tab.page, markdown)
+    # the second large image leaves no pixel for any other
+    expect(result.get_by_text("[image: p]")).to_have_count(4)
+    expect(result.locator(".markdown img")).to_have_count(2)
+    draw(tab.page, {"type": "none", "message": "x"}, blocks)
+    expect(result.get_by_text("incomplete or too large")).to_have_count(4)
+    expect(result.locator(".thumbnail img")).to_have_count(2)
+    draw(tab.page, markdown, [{"type": "image", "data": small, "mimeType": "image/png"}] * 3)
+    expect(result.locator(".thumbnail img")).to_have_count(3)
     assert tab.problems() == []
 
 
