@@ -45,6 +45,7 @@ from hilt.surfaces.http.routes import (
     RouteTable,
     read_fields,
     read_query,
+    routes_of,
 )
 from hilt.surfaces.http.static import StaticFile
 from hilt.surfaces.http.workspaces import Workspaces
@@ -102,7 +103,7 @@ OWN_ROUTES = (
         "GET", EVENTS, "Open a WebSocket that streams all events", None, {}, _EVENTS_QUERY, status=101, errors=(426,)
     ),
 )
-ROUTES: tuple[Route, ...] = (*OWN_ROUTES, *tools.ROUTES, *consents.ROUTES, *work.ROUTES, *records.ROUTES)
+ROUTES = (*OWN_ROUTES, *(route for module in (tools, consents, work, records) for route in routes_of(module)))
 
 
 class TokenPair(NamedTuple):

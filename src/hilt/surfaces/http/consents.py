@@ -17,7 +17,7 @@ from hilt.formats.times import duration_seconds, rfc3339
 from hilt.loaders import ProjectFile
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.surfaces.http.problems import HttpProblem, from_error
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, listing, page, route
 from hilt.surfaces.http.workspaces import BY, ServedWorkspace
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}
@@ -74,28 +74,20 @@ QUESTIONS = record(
     }
 )
 _TEXT: Schema = {"type": "string", "maxLength": ANSWER_CHARACTERS}
-_ANSWERS: Schema = {
-    "type": "object",
-    "properties": {"answers": mapping({"anyOf": [_TEXT, array(_TEXT)]})},
-    "required": ["answers"],
-    "additionalProperties": False,
-}
+_ANSWERS = body({"answers": mapping({"anyOf": [_TEXT, array(_TEXT)]})})
 _GRANT = schema_of(Grant)
 _FILE = record({"id": STRING, **fields_of(FileTrust)})
 _REVIEW = record({"path": STRING, "kind": STRING, "text": STRING, "sha256": STRING, "before": _STRING_OR_NULL})
 _PATH: dict[str, Schema] = {"path": {"type": "string", "description": "A path from GET /v1/trust.", "required": True}}
-_TRUST: Schema = {
-    "type": "object",
-    "properties": {"path": STRING, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
-    "required": ["path", "sha256"],
-    "additionalProperties": False,
-}
+_TRUST = body({"path": STRING, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}})
 
 
 # --- approvals ------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/approvals", listing("approvals", APPROVAL), PAGING | _ANY_WORKSPACE)
 def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the calls that are waiting for approval."""
     pending = approvals.pending(served.runtime.parts.state, _workspace_id(request))
     return page("approvals", [_approval(approval) for approval in pending[::-1]], request, by="asked")
 
@@ -119,7 +111,9 @@ def _approval(approval: Approval) -> dict[str, Any]:
     }
 
 
+@route("POST /v1/approvals/{id}", APPROVAL, body=_ANSWER, errors=(404, 409))
 def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Answer a call that is waiting for approval."""
     state, id, body = served.runtime.parts.state, request.path["id"], request.body
     seconds = duration_seconds(body["for"]) if "for" in body else None
     try:
@@ -147,7 +141,9 @@ def _settled(state: str, id: str) -> Approval | None:
 # --- questions ------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/questions", listing("questions", QUESTIONS), PAGING | _ANY_WORKSPACE)
 def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the questions that are waiting for an answer."""
     pending = approvals.pending_questions(served.runtime.parts.state, _workspace_id(request))
     return page("questions", [_question(questions) for questions in pending[::-1]], request, by="asked")
 
@@ -166,7 +162,9 @@ def _question(question: QuestionSet) -> dict[str, Any]:
     }
 
 
+@route("POST /v1/questions/{id}", QUESTIONS, body=_ANSWERS, errors=(404, 409))
 def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Answer the questions of a call."""
     state, id, answers = served.runtime.parts.state, request.path["id"], request.body["answers"]
     by_text = {str(question["question"]): question for question in approvals.find_questions(state, id).questions}
     if set(answers) != set(by_text):
@@ -194,12 +192,16 @@ def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
 # --- grants ---------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/grants", listing("grants", _GRANT), PAGING | _ANY_WORKSPACE)
 def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the grants."""
     rows = list(map(plain, approvals.grants(served.runtime.parts.state, _workspace_id(request))))
     return page("grants", rows[::-1], request, by="since")
 
 
+@route("DELETE /v1/grants/{id}", _GRANT, errors=(404,))
 def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Revoke a grant."""
     state, id = served.runtime.parts.state, request.path["id"]
     if all(grant.id != id for grant in approvals.grants(state)):
         raise HttpProblem(404, f"There is no grant {id[:40]!r}.", suggestion="Reload the grants.")
@@ -209,7 +211,9 @@ def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
 # --- trust ----------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/trust", listing("files", _FILE), PAGING | WORKSPACE)
 def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List trusted files, and files of the project that need trust."""
     return page("files", [_file(row) for row in trust.of_workspace(served.runtime).values()], request)
 
 
@@ -224,7 +228,9 @@ def _find_file(served: ServedWorkspace, path: str) -> tuple[ProjectFile, FileTru
     raise HttpProblem(404, f"{path[:200]!r} is not a file that needs trust.", suggestion="Use a path from /v1/trust.")
 
 
+@route("GET /v1/trust/file", _REVIEW, _PATH | WORKSPACE, errors=(404, 409))
 def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Show a file that needs trust."""
     file, _ = _find_file(served, request.query["path"])
     review = trust.review(served.runtime.parts.state, file)
     return {
@@ -236,7 +242,9 @@ def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
     }
 
 
+@route("POST /v1/trust", _FILE, WORKSPACE, _TRUST, errors=(404, 409))
 def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Trust a file with exactly the content that was shown."""
     file, _ = _find_file(served, request.body["path"])
     review = trust.review(served.runtime.parts.state, file)
     if sha256(review.content).hex() != request.body["sha256"]:
@@ -247,82 +255,9 @@ def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
     return _file(trust.trust(served.runtime.parts.state, review))
 
 
+@route("DELETE /v1/trust", _FILE, _PATH | WORKSPACE, errors=(404,))
 def _distrust(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Revoke the trust in a file."""
     file, row = _find_file(served, request.query["path"])
     trust.distrust(served.runtime.parts.state, file)
     return _file(row._replace(state="untrusted", since=None))
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/v1/approvals",
-        "List the calls that are waiting for approval",
-        _approvals,
-        listing("approvals", APPROVAL),
-        {**PAGING, **_ANY_WORKSPACE},
-    ),
-    Route(
-        "POST",
-        "/v1/approvals/{id}",
-        "Answer a call that is waiting for approval",
-        _answer_approval,
-        APPROVAL,
-        body=_ANSWER,
-        errors=(404, 409),
-    ),
-    Route(
-        "GET",
-        "/v1/questions",
-        "List the questions that are waiting for an answer",
-        _questions,
-        listing("questions", QUESTIONS),
-        {**PAGING, **_ANY_WORKSPACE},
-    ),
-    Route(
-        "POST",
-        "/v1/questions/{id}",
-        "Answer the questions of a call",
-        _answer_question,
-        QUESTIONS,
-        body=_ANSWERS,
-        errors=(404, 409),
-    ),
-    Route(
-        "GET",
-        "/v1/grants",
-        "List the grants",
-        _grants,
-        listing("grants", _GRANT),
-        {**PAGING, **_ANY_WORKSPACE},
-    ),
-    Route("DELETE", "/v1/grants/{id}", "Revoke a grant", _revoke_grant, _GRANT, errors=(404,)),
-    Route(
-        "GET",
-        "/v1/trust",
-        "List trusted files, and files of the project that need trust",
-        _trusted,
-        listing("files", _FILE),
-        {**PAGING, **WORKSPACE},
-    ),
-    Route(
-        "GET",
-        "/v1/trust/file",
-        "Show a file that needs trust",
-        _review,
-        _REVIEW,
-        {**_PATH, **WORKSPACE},
-        errors=(404, 409),
-    ),
-    Route(
-        "POST",
-        "/v1/trust",
-        "Trust a file with exactly the content that was shown",
-        _trust,
-        _FILE,
-        WORKSPACE,
-        _TRUST,
-        errors=(404, 409),
-    ),
-    Route("DELETE", "/v1/trust", "Revoke the trust in a file", _distrust, _FILE, {**_PATH, **WORKSPACE}, errors=(404,)),
-)

@@ -14,7 +14,7 @@ from hilt.desk.settings import RuleFile, effective, rule_files
 from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, listing, page, route
 from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
 
 TYPE_CHECKING = False
@@ -55,21 +55,46 @@ _SETTINGS = record(
     }
 )
 
+_FILTERS: dict[str, Schema] = {
+    "since": {
+        "type": "string",
+        "anyOf": [{"pattern": "^[0-9]{1,9}[smhdw]$"}, {"format": "date"}, {"format": "date-time"}],
+        "description": "30m, 2h, 7d or a date.",
+    },
+    "tool": STRING,
+    "session": STRING,
+    "outcome": {"type": "string", "description": "ok or an error code."},
+    "text": {"type": "string", "description": "Text to find in the tool, session, reason, approver or outcome."},
+    "workspace": {"type": "string", "description": "Only calls in this folder; all folders by default."},
+    "limit": PAGING["limit"],
+    "cursor": {"type": "integer", "minimum": 1, "maximum": 2**53},
+}
+_RANGE: dict[str, Schema] = {
+    "range": {"type": "string", "enum": list(_RANGES), "default": "24h"},
+    "workspace": _FILTERS["workspace"],
+}
+
 
 # --- changes --------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/changes", listing("changes", schema_of(changes.Change)), PAGING | WORKSPACE)
 def _changes(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List file changes."""
     return page("changes", list(map(plain, changes.newest(served.runtime))), request, by="time")
 
 
+@route("GET /v1/changes/{id}", _PREVIEW, WORKSPACE, errors=(404, 409))
 def _preview(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Show what a restore would change."""
     id = _change_id(served, request)
     result = _undo(served, changes.undo("preview", id))
     return {"id": id, "diff": result.text, "visualization": result.view}
 
 
+@route("POST /v1/changes/{id}/restore", _RESTORED, WORKSPACE, errors=(404, 409))
 def _restore(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Restore files to their state before a change."""
     result = _undo(served, changes.undo("restore", _change_id(served, request)))
     return {"id": result.meta.get("undo"), "files": result.meta.get("files", []), "result": result.text}
 
@@ -95,7 +120,9 @@ def _undo(served: ServedWorkspace, call: Call) -> Result:
 # --- the audit trail ------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/audit", listing("entries", record({"id": INTEGER, **_ENTRY_FIELDS})), _FILTERS)
 def _audit(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List recorded calls."""
     query = dict(request.query)
     limit, cursor, folder = query.pop("limit"), query.pop("cursor", None), query.pop("workspace", None)
     if "since" in query:
@@ -117,12 +144,16 @@ def _timestamp(text: str) -> float:
     return since
 
 
+@route("GET /v1/audit/verify", _VERIFIED)
 def _verify(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Verify that the audit trail is intact."""
     breaks = audit.breaks(served.runtime.parts.trail)
     return {"ok": not breaks, "breaks": plain(breaks)}
 
 
+@route("GET /v1/stats", schema_of(usage.UsageSummary), _RANGE)
 def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Count calls, failures and durations."""
     seconds = _RANGES[request.query["range"]]
     stats: Json = plain(usage.summary(served.runtime, seconds, request.query.get("workspace")))
     return stats
@@ -136,7 +167,9 @@ def metrics(served: ServedWorkspace) -> bytes:
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/settings", _SETTINGS, WORKSPACE)
 def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Show settings, rules and MCP servers."""
     runtime = served.runtime
     return {
         "settings": [
@@ -170,63 +203,3 @@ def _server(server: servers.OtherServer) -> dict[str, Any]:
         "tools": [tool.name for tool in server.tools],
         "unaccepted": [*changes.changed, *changes.new, *changes.removed],
     }
-
-
-_FILTERS: dict[str, Schema] = {
-    "since": {
-        "type": "string",
-        "anyOf": [{"pattern": "^[0-9]{1,9}[smhdw]$"}, {"format": "date"}, {"format": "date-time"}],
-        "description": "30m, 2h, 7d or a date.",
-    },
-    "tool": STRING,
-    "session": STRING,
-    "outcome": {"type": "string", "description": "ok or an error code."},
-    "text": {"type": "string", "description": "Text to find in the tool, session, reason, approver or outcome."},
-    "workspace": {"type": "string", "description": "Only calls in this folder; all folders by default."},
-    "limit": PAGING["limit"],
-    "cursor": {"type": "integer", "minimum": 1, "maximum": 2**53},
-}
-_RANGE: dict[str, Schema] = {
-    "range": {"type": "string", "enum": list(_RANGES), "default": "24h"},
-    "workspace": _FILTERS["workspace"],
-}
-
-ROUTES = (
-    Route(
-        "GET",
-        "/v1/changes",
-        "List file changes",
-        _changes,
-        listing("changes", schema_of(changes.Change)),
-        {**PAGING, **WORKSPACE},
-    ),
-    Route(
-        "GET",
-        "/v1/changes/{id}",
-        "Show what a restore would change",
-        _preview,
-        _PREVIEW,
-        WORKSPACE,
-        errors=(404, 409),
-    ),
-    Route(
-        "POST",
-        "/v1/changes/{id}/restore",
-        "Restore files to their state before a change",
-        _restore,
-        _RESTORED,
-        WORKSPACE,
-        errors=(404, 409),
-    ),
-    Route(
-        "GET",
-        "/v1/audit",
-        "List recorded calls",
-        _audit,
-        listing("entries", record({"id": INTEGER, **_ENTRY_FIELDS})),
-        _FILTERS,
-    ),
-    Route("GET", "/v1/audit/verify", "Verify that the audit trail is intact", _verify, _VERIFIED),
-    Route("GET", "/v1/stats", "Count calls, failures and durations", _stats, schema_of(usage.UsageSummary), _RANGE),
-    Route("GET", "/v1/settings", "Show settings, rules and MCP servers", _settings, _SETTINGS, WORKSPACE),
-)

@@ -15,12 +15,16 @@ from urllib.parse import parse_qsl
 import jsonschema_rs
 
 from hilt.call import Json
-from hilt.schema import Schema, array, errors_of
+from hilt.schema import Schema, array, errors_of, record
 from hilt.surfaces.http.problems import HttpProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from hilt.surfaces.http.workspaces import ServedWorkspace
+
+    Endpoint = Callable[[ServedWorkspace, "ApiRequest"], Json]
 
 Caller = Literal["person", "agents"]
 Who = Literal["person", "agents", "both"]
@@ -57,7 +61,7 @@ class Route(NamedTuple):
     method: str
     path: str  # parameters are in braces
     summary: str
-    run: Callable[[ServedWorkspace, ApiRequest], Json] | None  # None: the app responds
+    run: Endpoint | None  # None: the app responds
     result: Schema
     query: Mapping[str, Schema] = {}
     body: Schema | None = None
@@ -81,13 +85,38 @@ class Route(NamedTuple):
         return self.body is not None or (self.takes_folder and self.method in ("POST", "PATCH"))
 
 
+def route(
+    line: str,
+    result: Schema,
+    query: Mapping[str, Schema] = {},
+    body: Schema | None = None,
+    *,
+    who: Who = "person",
+    status: int = 200,
+    errors: tuple[int, ...] = (),
+) -> Callable[[Endpoint], Route]:
+    """Declare the endpoint of a method and path; its docstring is the summary."""
+    method, path = line.split()
+
+    def declare(run: Endpoint) -> Route:
+        return Route(method, path, (run.__doc__ or "").rstrip("."), run, result, query, body, who, status, errors)
+
+    return declare
+
+
+def routes_of(module: ModuleType) -> list[Route]:
+    """Return the routes that a module declares."""
+    return [value for value in vars(module).values() if isinstance(value, Route)]
+
+
+def body(fields: dict[str, Schema], *, optional: str = "") -> Schema:
+    """Return the schema of a body with these fields only; `optional` is a space-separated list of names."""
+    return {**record(fields, optional=optional), "additionalProperties": False}
+
+
 def listing(name: str, row: Schema) -> Schema:
     """Return the schema of one page of a list."""
-    return {
-        "type": "object",
-        "properties": {name: array(row), "next": {"type": ["string", "null"]}},
-        "required": [name, "next"],
-    }
+    return record({name: array(row), "next": {"type": ["string", "null"]}})
 
 
 def page(

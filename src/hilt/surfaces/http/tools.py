@@ -9,7 +9,7 @@ from hilt.desk.encoding import fields_of, plain
 from hilt.desk.tools import AvailableTool, offered
 from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, page, route
 from hilt.surfaces.http.workspaces import ServedWorkspace
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}
@@ -23,7 +23,9 @@ def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
     return [{"id": tool.name, **plain(tool)} for tool in offered(served.runtime)]
 
 
+@route("GET /v1/tools", _LIST, {**PAGING, "limit": {**PAGING["limit"], "default": 1000}, **WORKSPACE}, who="both")
 def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the tools with their schemas, and the errors of custom tools."""
     custom = served.runtime.parts.toolbox.tools_found()
     errors = [{"file": problem.origin, "line": problem.line, "message": problem.message} for problem in custom.problems]
     untrusted = "The user has not trusted the current content of this file."
@@ -32,23 +34,10 @@ def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
     return {**page("tools", rows, request), "errors": errors, "total": len(rows)}
 
 
+@route("GET /v1/tools/{name}", _TOOL, WORKSPACE, who="both", errors=(404,))
 def _tool(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Show a tool."""
     for row in _rows(served):
         if row["name"] == request.path["name"]:
             return row
     raise HttpProblem(404, f"There is no tool {request.path['name'][:100]!r}.", suggestion="Use a name from /v1/tools.")
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/v1/tools",
-        "List the tools with their schemas, and the errors of custom tools",
-        _tools,
-        _LIST,
-        # all at once unless a client pages
-        {**PAGING, "limit": {**PAGING["limit"], "default": 1000}, **WORKSPACE},
-        who="both",
-    ),
-    Route("GET", "/v1/tools/{name}", "Show a tool", _tool, _TOOL, WORKSPACE, who="both", errors=(404,)),
-)

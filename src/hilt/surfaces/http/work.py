@@ -13,7 +13,7 @@ from hilt.desk.encoding import fields_of, plain, schema_of
 from hilt.errors import ToolError
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem, from_error
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, listing, page, route
 from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
 
 _AGENTS_MAX = 10_000
@@ -37,21 +37,20 @@ JOB = record(
         "disarmed": array(STRING),
     }
 )
-_OUTPUT = record({"output": STRING, "next": INTEGER, "status": STRING})
-_INPUT: Schema = {
-    "type": "object",
-    "properties": {"text": {"type": "string", "maxLength": 65_536}},
-    "required": ["text"],
-    "additionalProperties": False,
+_AFTER: dict[str, Schema] = {
+    "after": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": _OFFSET_MAX,
+        "default": 0,
+        "description": "Number of bytes that the client already has.",
+    }
 }
+_OUTPUT = record({"output": STRING, "next": INTEGER, "status": STRING})
+_INPUT = body({"text": {"type": "string", "maxLength": 65_536}})
 
 TASK = schema_of(tasks.ListedTask)
-_NEW_TASK: Schema = {
-    "type": "object",
-    "properties": tasks.FIELDS,
-    "required": ["title"],
-    "additionalProperties": False,
-}
+_NEW_TASK = body(tasks.FIELDS, optional="description status owner blockedBy")
 _TASK_CHANGE: Schema = {
     "type": "object",
     "properties": tasks.FIELDS,
@@ -69,32 +68,35 @@ AGENT = record(
     },
     optional="prompt answer messages",
 )
-_MESSAGE: Schema = {
-    "type": "object",
-    "properties": {"text": {"type": "string", "minLength": 1, "maxLength": agents.MESSAGE_CHARACTERS}},
-    "required": ["text"],
-    "additionalProperties": False,
-}
+_MESSAGE = body({"text": {"type": "string", "minLength": 1, "maxLength": agents.MESSAGE_CHARACTERS}})
 SESSION_ROW = record({**fields_of(sessions.ListedSession), "messages": array({"type": "object"})}, optional="messages")
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/jobs", listing("jobs", JOB), PAGING | WORKSPACE)
 def _jobs(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the background jobs."""
     rows = sorted(served.ask_jobs("list")["jobs"], key=lambda job: (job["started"], job["id"]), reverse=True)
     return page("jobs", rows, request, by="started")
 
 
+@route("GET /v1/jobs/{id}/output", _OUTPUT, _AFTER | WORKSPACE, errors=(404,))
 def _job_output(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Return the output of a job, starting at an offset."""
     return served.ask_jobs("output", id=request.path["id"], after=request.query["after"])
 
 
+@route("POST /v1/jobs/{id}/stop", JOB, WORKSPACE, errors=(404,))
 def _stop_job(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Stop a job."""
     return served.ask_jobs("stop", id=request.path["id"])
 
 
+@route("POST /v1/jobs/{id}/input", JOB, WORKSPACE, _INPUT, errors=(404, 409))
 def _job_input(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Type text into a job with a terminal; no newline is added."""
     id = request.path["id"]
     status = served.ask_jobs("output", id=id, after=_OFFSET_MAX)["status"]
     if status != "running":
@@ -105,17 +107,23 @@ def _job_input(served: ServedWorkspace, request: ApiRequest) -> Json:
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/tasks", listing("tasks", TASK), {"status": tasks.STATUS, **PAGING, **WORKSPACE})
 def _tasks(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the tasks."""
     return page("tasks", list(map(plain, tasks.newest(served.runtime, request.query.get("status")))), request)
 
 
+@route("POST /v1/tasks", TASK, WORKSPACE, _NEW_TASK, status=201, errors=(404, 409))
 def _add_task(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Add a task."""
     with _missing_blockers():
         added: Json = plain(tasks.add(served.runtime, request.body, SESSION))
     return added
 
 
+@route("PATCH /v1/tasks/{id}", TASK, WORKSPACE, _TASK_CHANGE, errors=(404, 409))
 def _edit_task(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Change a task."""
     text = request.path["id"]
     id = tasks.parse_id(text)
     if id is None:
@@ -139,14 +147,18 @@ def _missing_blockers(id: int | None = None) -> Iterator[None]:
 # --- agents ---------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/agents", listing("agents", AGENT), PAGING | WORKSPACE)
 def _agents(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the agents."""
     rows = list(map(plain, agents.newest(served.runtime, _AGENTS_MAX)))
     agents_page = page("agents", rows, request, by="created")
     costs = {row["id"]: sessions.cost(served.runtime, row["id"]) for row in agents_page["agents"]}
     return {**agents_page, "agents": [{**row, "cost": costs[row["id"]]} for row in agents_page["agents"]]}
 
 
+@route("GET /v1/agents/{id}", AGENT, WORKSPACE, errors=(404,))
 def _agent(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Show an agent and its transcript."""
     agent = _find_agent(served, request)
     prompt, answer = agents.prompt_and_answer(served.runtime, agent.id)
     messages = sessions.messages(served.runtime, agent.id)
@@ -165,7 +177,9 @@ def _agent_row(served: ServedWorkspace, agent: Agent) -> dict[str, Any]:
     return {**plain(agent), "cost": sessions.cost(served.runtime, agent.id)}
 
 
+@route("POST /v1/agents/{id}/messages", AGENT, WORKSPACE, _MESSAGE, errors=(404, 409))
 def _send(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Send a message to an agent."""
     agent = _find_agent(served, request)
     result = served.request(agents.message(agent.id, request.body["text"])._replace(session=SESSION))
     if result.error is not None:
@@ -173,7 +187,9 @@ def _send(served: ServedWorkspace, request: ApiRequest) -> Json:
     return _agent_row(served, _find_agent(served, request))
 
 
+@route("POST /v1/agents/{id}/cancel", AGENT, WORKSPACE, errors=(404,))
 def _cancel(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Cancel an agent and its descendants."""
     agents.cancel(served.runtime, _find_agent(served, request).id)
     return _agent_row(served, _find_agent(served, request))
 
@@ -181,85 +197,17 @@ def _cancel(served: ServedWorkspace, request: ApiRequest) -> Json:
 # --- sessions -------------------------------------------------------------------------------------------------------
 
 
+@route("GET /v1/sessions", listing("sessions", SESSION_ROW), PAGING | WORKSPACE)
 def _sessions(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the sessions."""
     return page("sessions", list(map(plain, sessions.sessions(served.runtime))), request, by="changed")
 
 
+@route("GET /v1/sessions/{id}", SESSION_ROW, WORKSPACE, errors=(404,))
 def _session(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Show a session and its transcript."""
     id = request.path["id"]
     for session in sessions.sessions(served.runtime):
         if session.id == id:
             return {**plain(session), "messages": sessions.messages(served.runtime, id)}
     raise HttpProblem(404, f"There is no session {id[:100]!r}.", suggestion="Use an id from /v1/sessions.")
-
-
-_AFTER: dict[str, Schema] = {
-    "after": {
-        "type": "integer",
-        "minimum": 0,
-        "maximum": _OFFSET_MAX,
-        "default": 0,
-        "description": "Number of bytes that the client already has.",
-    }
-}
-
-ROUTES = (
-    Route("GET", "/v1/jobs", "List the background jobs", _jobs, listing("jobs", JOB), {**PAGING, **WORKSPACE}),
-    Route(
-        "GET",
-        "/v1/jobs/{id}/output",
-        "Return the output of a job, starting at an offset",
-        _job_output,
-        _OUTPUT,
-        {**_AFTER, **WORKSPACE},
-        errors=(404,),
-    ),
-    Route("POST", "/v1/jobs/{id}/stop", "Stop a job", _stop_job, JOB, WORKSPACE, errors=(404,)),
-    Route(
-        "POST",
-        "/v1/jobs/{id}/input",
-        "Type text into a job with a terminal; no newline is added",
-        _job_input,
-        JOB,
-        WORKSPACE,
-        _INPUT,
-        errors=(404, 409),
-    ),
-    Route(
-        "GET",
-        "/v1/tasks",
-        "List the tasks",
-        _tasks,
-        listing("tasks", TASK),
-        {"status": tasks.STATUS, **PAGING, **WORKSPACE},
-    ),
-    Route("POST", "/v1/tasks", "Add a task", _add_task, TASK, WORKSPACE, _NEW_TASK, status=201, errors=(404, 409)),
-    Route("PATCH", "/v1/tasks/{id}", "Change a task", _edit_task, TASK, WORKSPACE, _TASK_CHANGE, errors=(404, 409)),
-    Route("GET", "/v1/agents", "List the agents", _agents, listing("agents", AGENT), {**PAGING, **WORKSPACE}),
-    Route("GET", "/v1/agents/{id}", "Show an agent and its transcript", _agent, AGENT, WORKSPACE, errors=(404,)),
-    Route(
-        "POST",
-        "/v1/agents/{id}/messages",
-        "Send a message to an agent",
-        _send,
-        AGENT,
-        WORKSPACE,
-        _MESSAGE,
-        errors=(404, 409),
-    ),
-    Route(
-        "POST",
-        "/v1/agents/{id}/cancel",
-        "Cancel an agent and its descendants",
-        _cancel,
-        AGENT,
-        WORKSPACE,
-        errors=(404,),
-    ),
-    Route(
-        "GET", "/v1/sessions", "List the sessions", _sessions, listing("sessions", SESSION_ROW), {**PAGING, **WORKSPACE}
-    ),
-    Route(
-        "GET", "/v1/sessions/{id}", "Show a session and its transcript", _session, SESSION_ROW, WORKSPACE, errors=(404,)
-    ),
-)
