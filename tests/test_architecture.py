@@ -317,6 +317,32 @@ def test_programs_are_started_without_state_at_module_level():
     assert kept == {"Wardens"}  # ADR 0053 explains why
 
 
+def runtime_imports(module: str) -> set[str]:
+    """Return the imports of a module from hilt, those in functions included, those for types only not."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if isinstance(node, ast.ImportFrom):
+            full = [f"{node.module}.{alias.name}".removeprefix("hilt.") for alias in node.names]
+            found.update(name if name in MODULES else str(node.module).removeprefix("hilt.") for name in full)
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(tree(module))
+    return found
+
+
+def test_modules_of_the_sandbox_import_each_other_in_one_direction():
+    pending = {module: runtime_imports(module) for module in MODULES if top_level(module) == "sandbox"}
+    while free := [module for module, names in pending.items() if not names & pending.keys() - {module}]:
+        for module in free:
+            del pending[module]
+
+    assert sorted(pending) == []
+
+
 def test_only_its_own_module_and_the_list_know_a_backend():
     from hilt.sandbox.backend import BACKENDS
 

@@ -15,9 +15,8 @@ from hilt.params import NetworkName
 from hilt.parts import share
 from hilt.runtime import Runtime
 from hilt.sandbox import availability, backend
-from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, Report, SandboxResources
+from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, Report, Start
 from hilt.sandbox.network import NETWORKS, NONE, Network
-from hilt.sandbox.overlay import UpperLayer
 from hilt.sandbox.profile import Profile
 from hilt.sandbox.sandbox import Sandbox
 from hilt.testing import environment
@@ -40,16 +39,7 @@ class Recorder(Backend):
         return self._found
 
     @contextmanager
-    def confine(
-        self,
-        profile: Profile,
-        available: Availability,
-        resources: SandboxResources,
-        *,
-        cwd: str,
-        tty: bool,
-        layer: UpperLayer | None,
-    ) -> Iterator[Launch]:
+    def confine(self, profile: Profile, start: Start) -> Iterator[Launch]:
         self.confined.append(profile)
         yield Launch(("/usr/bin/env", "CONFINED=yes"), report=_Noted())
         self.ended += 1

@@ -15,7 +15,7 @@ from hilt.errors import ToolError
 from hilt.homes import find_homes
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.sandbox import seatbelt
-from hilt.sandbox.backend import Availability, SandboxResources
+from hilt.sandbox.backend import Availability, SandboxResources, Start
 from hilt.sandbox.mountpoints import MountPoints
 from hilt.sandbox.network import FULL, LOOPBACK, NONE, SessionNetworks
 from hilt.sandbox.profile import PathJudge, Profile
@@ -220,7 +220,7 @@ def test_a_program_is_started_with_the_policy_and_its_own_temporary_folder(profi
     search = Search()
     points = MountPoints(str(tmp_path / "mountpoints"))
     resources = SandboxResources(str(tmp_path), search, points, SessionNetworks(), Watches(str(tmp_path), search))
-    with seatbelt.BACKEND().confine(profile, AVAILABLE, resources, cwd="/", tty=False, layer=None) as confined:
+    with seatbelt.BACKEND().confine(profile, Start(AVAILABLE, resources)) as confined:
         prefix = confined.argv
 
     assert prefix[:2] == ("/usr/bin/sandbox-exec", "-D")

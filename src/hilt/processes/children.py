@@ -140,8 +140,8 @@ class Processes:
                     on_output=on_output,
                     watch=watch,
                 )
-                if undoable is not None and confined.report.layer is not None and finished.reason != "cancelled":
-                    notes = undoable.settle(confined.report.layer)
+                if undoable is not None and confined.layer is not None and finished.reason != "cancelled":
+                    notes = undoable.settle(confined.layer)
             return finished._replace(notes=(*notes, *confined.report.notes()))
 
         try:

@@ -214,8 +214,8 @@ class Confinement:
         run = UndoableRun(overlays, "custom tool")
         with run.layer() as layer, self.sandbox().confine(profile, cwd, layer=layer) as confined:
             yield confined
-            if confined.report.layer is not None:
-                run.settle(confined.report.layer)
+            if confined.layer is not None:
+                run.settle(confined.layer)
         if run.skipped:
             ctx.meta["undo"] = {"skipped": run.skipped}
         elif run.change is not None:

@@ -7,6 +7,7 @@ test, and name it below.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -31,6 +32,7 @@ Feature = Literal[
     "loopback",  # sessions have a network of their own
     "unix_scope",  # Unix sockets lead to programs of the session, and to those that the user named
 ]
+_STATUS_BYTES = 4096
 FindProgram = Callable[[str], str | None]  # the path of a program by its name
 
 
@@ -88,12 +90,6 @@ class StartSteps(NamedTuple):
 class Report:
     """What is known of a program that was started; of one that is not confined, nothing."""
 
-    layer: UpperLayer | None = None  # of the overlay that it runs on
-
-    def has_run(self) -> bool:
-        """Whether the program itself ran; valid after its end."""
-        return True
-
     def notes(self) -> tuple[str, ...]:
         """Return notes on what it left for git, agents and editors to run; complete when its sandbox is closed."""
         return ()
@@ -109,8 +105,9 @@ class Report:
 class Launch(NamedTuple):
     """How to start a program: the arguments before its own, descriptors, steps before the start, and the report.
 
-    A `shielding` program is the sandbox of the one it starts: a signal that ends it would end everything at once. A
-    `trusted` one is our own, which keeps its capabilities and follows no links from its folder.
+    A `shielding` program is the sandbox of the one it starts: a signal that ends it would end everything at once. It
+    writes "exit-code" to `status` if the other one ran. A `trusted` program is our own, which keeps its capabilities
+    and follows no links from its folder. `layer` is that of the overlay that the program runs on.
     """
 
     argv: tuple[str, ...] = ()
@@ -119,7 +116,13 @@ class Launch(NamedTuple):
     steps: StartSteps = StartSteps()
     report: Report = Report()
     shielding: bool = False
+    status: int = -1
     trusted: bool = False
+    layer: UpperLayer | None = None
+
+    def has_run(self) -> bool:
+        """Whether the program itself ran; valid after its end."""
+        return self.status < 0 or b"exit-code" in os.pread(self.status, _STATUS_BYTES, 0)
 
 
 class SandboxResources(NamedTuple):
@@ -130,6 +133,16 @@ class SandboxResources(NamedTuple):
     points: MountPoints
     networks: SessionNetworks
     watches: Watches
+
+
+class Start(NamedTuple):
+    """A program about to start: what works here, what it shares, its folder, and what `Sandbox.confine` describes."""
+
+    available: Availability
+    shared: SandboxResources
+    cwd: str = "/"
+    tty: bool = False
+    layer: UpperLayer | None = None
 
 
 class Backend(Protocol):
@@ -144,16 +157,7 @@ class Backend(Protocol):
     def probe(self, state: str, find: FindProgram) -> Availability:
         """Test what works here; if nothing does, the facts say why. Files for tests go to the state directory."""
 
-    def confine(
-        self,
-        profile: Profile,
-        available: Availability,
-        resources: SandboxResources,
-        *,
-        cwd: str,
-        tty: bool,
-        layer: UpperLayer | None,
-    ) -> AbstractContextManager[Launch]:
+    def confine(self, profile: Profile, start: Start) -> AbstractContextManager[Launch]:
         """Return how to start a program under a profile; its resources are held until the end of the block."""
 
 

@@ -11,12 +11,15 @@ are not supported, bubblewrap mounts by name, and no other program that could re
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Container, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from time import monotonic, sleep
 
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.places import RealPaths
 from hilt.sandbox import mountpoints, seccomp, view
 from hilt.sandbox.backend import (
@@ -25,8 +28,7 @@ from hilt.sandbox.backend import (
     Feature,
     FindProgram,
     Launch,
-    Report,
-    SandboxResources,
+    Start,
     StartSteps,
 )
 from hilt.sandbox.disarming import Guard
@@ -36,13 +38,13 @@ from hilt.sandbox.profile import is_below, plain_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount, Overlay
-    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.profile import Profile
     from hilt.sandbox.view import Identity, Plan, Step
 
 # the descriptor numbers of Launch.descriptors in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
-_STATUS_BYTES = 4096
+_WAIT_SECONDS = 20.0  # for another program
+_PAUSE_SECONDS = 0.01
 _ALWAYS: tuple[Feature, ...] = ("mounts", "inner_paths", "loopback")
 _PROBE_SECONDS = 20.0
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
@@ -83,18 +85,12 @@ class Bubblewrap(Backend):
         return available or Availability("", problem, remedy=_remedy(program))
 
     @contextmanager
-    def confine(
-        self,
-        profile: Profile,
-        available: Availability,
-        resources: SandboxResources,
-        *,
-        cwd: str,
-        tty: bool,
-        layer: UpperLayer | None,
-    ) -> Iterator[Launch]:
+    def confine(self, profile: Profile, start: Start) -> Iterator[Launch]:
         """Yield how to start a program under bubblewrap."""
-        with _alone(profile, available, resources), _confine(profile, available, resources, cwd, tty, layer) as launch:
+        # where mounts are made by name, others could redirect them by renaming folders
+        by_name = "handles" not in start.available.features and profile.writable
+        folder = os.path.join(start.shared.state, "alone")
+        with alone(folder, profile.writable) if by_name else nullcontext(), _confine(profile, start) as launch:
             yield launch
 
 
@@ -102,25 +98,18 @@ BACKEND = Bubblewrap
 
 
 @contextmanager
-def _confine(
-    profile: Profile,
-    available: Availability,
-    resources: SandboxResources,
-    cwd: str,
-    tty: bool,
-    layer: UpperLayer | None,
-) -> Iterator[Launch]:
+def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
     # before the workspace is searched: leftovers of a crash are not the user's files
-    resources.points.recover()
+    start.shared.points.recover()
     try:
-        findings = view.search_workspace(profile, resources.search)
-        plan = view.make_plan(profile, findings, available.features, resources.search.find_home_secrets)
+        findings = view.search_workspace(profile, start.shared.search)
+        plan = view.make_plan(profile, findings, start.available.features, start.shared.search.find_home_secrets)
     except OSError as error:
         if error.errno not in SWAPPED:
             raise
         raise renamed() from error
-    unix = profile.network.unix and available.has("unix_scope")
-    user_namespaces = "disable-userns" in available.features
+    unix = profile.network.unix and start.available.has("unix_scope")
+    user_namespaces = "disable-userns" in start.available.features
     program_filter = seccomp.for_profile(
         profile, internet=True, unix=unix, processes=True, user_namespaces=user_namespaces
     )
@@ -130,13 +119,13 @@ def _confine(
     if os.path.join(home, ".gitconfig") in plan.missing:
         # git fails on the folder mounted there; this is the other file that it reads
         variables["GIT_CONFIG_GLOBAL"] = os.path.join(home, ".config/git/config")
-    folder = resolve(cwd)
+    folder, layer = resolve(start.cwd), start.layer
     with ExitStack() as stack:
-        mount_points = stack.enter_context(resources.points.hold(plan.missing))
-        if "handles" in available.features:
+        mount_points = stack.enter_context(start.shared.points.hold(plan.missing))
+        if "handles" in start.available.features:
             stage = os.path.join(resolve(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
-            by_bubblewrap = [step for step in plan.steps if step.options and (tty or not step.built_in)]
+            by_bubblewrap = [step for step in plan.steps if step.options and (start.tty or not step.built_in)]
             steps = [
                 _identified(step, mount_points).mount
                 for step in plan.steps
@@ -153,7 +142,7 @@ def _confine(
         else:
             mounts = None
             arguments = [argument for step in plan.steps for argument in step.arguments]
-        arguments += namespaces(profile, available, tty=tty)
+        arguments += namespaces(profile, start.available, tty=start.tty)
         if program_filter is not None:
             arguments += ["--seccomp", str(_FILTER_FD)]
         # reports an exit code only if the program itself ran, not if the sandbox could not be set up
@@ -165,47 +154,28 @@ def _confine(
             empty=[path for path in plan.missing if not mountpoints.is_file(path)],
             absent=plain_names(profile),
         )
-        watch = stack.enter_context(resources.watches.hold(profile, guard, findings))
+        watch = stack.enter_context(start.shared.watches.hold(profile, guard, findings))
         arguments_file = memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
         descriptors = [arguments_file, memory_file("status", b"")]
         if program_filter is not None:
             descriptors.append(memory_file("filter", program_filter))
-        entered = resources.networks.enter(profile.session, profile.network, available.program)
+        entered = start.shared.networks.enter(profile.session, profile.network, start.available.program)
         for fd in (*descriptors, *entered):
             stack.callback(os.close, fd)
         sockets = None
         if unix:
-            record = stack.enter_context(resources.networks.record(profile.session))
+            record = stack.enter_context(start.shared.networks.record(profile.session))
             sockets = seccomp.socket_calls(profile.sockets, record)
         yield Launch(
-            (available.program, "--args", str(_ARGUMENTS_FD), "--"),
+            (start.available.program, "--args", str(_ARGUMENTS_FD), "--"),
             "--setenv",
             tuple(descriptors),
             StartSteps(entered, mounts, sockets=sockets),
-            _Report(watch, layer, descriptors[1]),
+            watch,
             shielding=True,
+            status=descriptors[1],
+            layer=layer,
         )
-
-
-class _Report(Report):
-    """The report of a watch, and whether bubblewrap has written an exit code: not if it could not start the program."""
-
-    def __init__(self, watch: Report, layer: UpperLayer | None, status: int) -> None:
-        self.layer = layer
-        self._watch = watch
-        self._status = status
-
-    def has_run(self) -> bool:
-        return b"exit-code" in os.pread(self._status, _STATUS_BYTES, 0)
-
-    def notes(self) -> tuple[str, ...]:
-        return self._watch.notes()
-
-    def check(self) -> None:
-        self._watch.check()
-
-    def repeated(self) -> str:
-        return self._watch.repeated()
 
 
 def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:
@@ -249,16 +219,51 @@ def memory_file(name: str, content: bytes) -> int:
     return fd
 
 
-def _alone(profile: Profile, available: Availability, resources: SandboxResources) -> AbstractContextManager[None]:
-    """Run one program at a time where others could redirect its mounts by renaming folders."""
-    if "handles" in available.features or not profile.writable:
-        return nullcontext()
-    from hilt.sandbox.alone import alone
-
-    return alone(os.path.join(resources.state, "alone"), profile.writable)
+# --- one at a time ----------------------------------------------------------------------------------------------------
 
 
-# --- what works here ----------------------------------------------------------------------------------------------
+@contextmanager
+def alone(folder: str, roots: tuple[str, ...]) -> Iterator[None]:
+    """Let one program at a time write to the roots; raise when another one does not end.
+
+    While it runs, it holds locks, as files in `folder`: exclusive ones on the roots, shared ones on all their parents.
+    """
+    os.makedirs(folder, 0o700, exist_ok=True)
+    parents = {parent for root in roots for parent in _parents(root)} - set(roots)
+    lock_kinds = {**dict.fromkeys(parents, fcntl.LOCK_SH), **dict.fromkeys(roots, fcntl.LOCK_EX)}
+    deadline = monotonic() + _WAIT_SECONDS
+    with ExitStack() as stack:
+        while not _acquire(stack, folder, lock_kinds):
+            stack.close()
+            if monotonic() > deadline:
+                raise ToolError(
+                    "busy",
+                    f"Another command is still running in {roots[0]}, and this system can confine only one at a time.",
+                    suggestion="Wait for it, or stop it with job_stop. `hilt doctor` shows what the sandbox lacks.",
+                    path=roots[0],
+                )
+            sleep(_PAUSE_SECONDS)
+        yield
+
+
+def _acquire(stack: ExitStack, folder: str, lock_kinds: dict[str, int]) -> bool:
+    for path in sorted(lock_kinds):
+        name = sha256(os.fsencode(path)).hex()[:16]
+        fd = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, fd)
+        try:
+            fcntl.flock(fd, lock_kinds[path] | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path != (path := os.path.dirname(path)):
+        yield path
+
+
+# --- what works here --------------------------------------------------------------------------------------------------
 
 
 def find_program(find: FindProgram) -> str | None:

@@ -128,7 +128,7 @@ def run(
         deadline = inf if limits.timeout is None else began + limits.timeout
         (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch)
         stdout, stderr = outputs.captured()
-        if reason == "exit" and not confined.report.has_run():
+        if reason == "exit" and not confined.has_run():
             printed = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
             raise _unstarted(argv[0], printed or f"exit {exit_code}")
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended, exceeded)

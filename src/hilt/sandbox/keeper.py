@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from hilt.sandbox.meter import Meter
-    from hilt.sandbox.mounting import Mount, Overlay
 
     Prctl = Callable[[int, int | bytes], object]
 
@@ -89,55 +88,6 @@ _FDS_MAX = 64  # descriptors that come with a request
 def news(kind: bytes, number: int = 0) -> bytes:
     """Return a message from a warden to hilt."""
     return kind + number.to_bytes(NEWS_BYTES - 1, "big")
-
-
-def request(
-    argv: list[bytes],
-    env: dict[bytes, bytes],
-    rlimits: dict[int, int],
-    *,
-    settle: float,
-    grace: float,
-    tty: bool,
-    inherited: int,
-    namespaces: int,
-    shielded: bool,
-    mounts: tuple[bytes, list[Mount], list[Overlay]] | None,
-    memory: int,
-    grouped: bool,
-    trusted: bool,
-    program_filter: bytes,
-    asks: tuple[bytes, tuple[int, ...], tuple[str, ...]] | None,
-) -> bytes:
-    """Return the request to start a program; its descriptors are sent with the first byte.
-
-    They are stdin, stdout, stderr, cwd and fault, then `inherited` ones that the program gets as 3 and up, then the
-    `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin becomes the controlling terminal. A
-    `shielded` program is a sandbox: SIGTERM goes only to its descendants, because they would die with it. A `trusted`
-    program keeps its capabilities under a ruleset (root needs them to read files of others), and follows no links from
-    its folder. mounting.py performs `mounts` before the program starts. `program_filter` is a seccomp filter. The
-    program is ended when its processes use more than `memory` bytes together, unless that is 0. When `grouped`, the
-    last descriptor is the `cgroup.procs` file of a control group. With `asks`, a seccomp filter with numbers for
-    connecting.py, the descriptor before that is the record of bound sockets.
-    """
-    fields = (
-        argv,
-        env,
-        rlimits,
-        settle,
-        grace,
-        tty,
-        inherited,
-        namespaces,
-        shielded,
-        mounts,
-        memory,
-        grouped,
-        trusted,
-        program_filter,
-        asks,
-    )
-    return framed(marshal.dumps(fields))
 
 
 def framed(body: bytes) -> bytes:
@@ -340,6 +290,17 @@ class _Warden:
         return terms
 
     def _become_requested(self, warden: int, terms: _socket.socket) -> None:
+        """Read a request, and become the program.
+
+        The descriptors sent with it are stdin, stdout, stderr, cwd and fault, then `fd_count` that the program gets as
+        3 and up, then the namespaces to enter, then at most one Landlock ruleset, then with `asks` the record of bound
+        sockets, then if `grouped` the `cgroup.procs` file of a control group. With `tty`, stdin becomes the controlling
+        terminal. A `shielded` program is a sandbox: SIGTERM goes only to its descendants, because they would die with
+        it. A `trusted` program keeps its capabilities under a ruleset (root needs them to read files of others), and
+        follows no links from its folder. mounting.py performs `mounts`. `program_filter` is a seccomp filter. The
+        program is ended when its processes use more than `memory` bytes together, unless that is 0. `asks` are a
+        seccomp filter, and numbers and paths for connecting.py.
+        """
         import mounting  # imported while waiting for the request
 
         body, fds = receive_body(self._channel)

@@ -13,14 +13,13 @@ from contextlib import contextmanager
 
 from hilt.errors import ToolError
 from hilt.sandbox import ruleset, seccomp, sensitive
-from hilt.sandbox.backend import Availability, Backend, FindProgram, Launch, SandboxResources, StartSteps
+from hilt.sandbox.backend import Availability, Backend, FindProgram, Launch, Start, StartSteps
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.profile import PathJudge, Profile, developer_hint, innermost, is_below, own_programs, own_variables
 from hilt.sandbox.ruleset import Ruleset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.sensitive import Search
 
 _READ = ruleset.EXECUTE | ruleset.READ_FILE
@@ -83,16 +82,7 @@ class Landlock(Backend):
         return Availability(self.name, facts, missing(abi), features=features)
 
     @contextmanager
-    def confine(
-        self,
-        profile: Profile,
-        available: Availability,
-        resources: SandboxResources,
-        *,
-        cwd: str,
-        tty: bool,
-        layer: UpperLayer | None,
-    ) -> Iterator[Launch]:
+    def confine(self, profile: Profile, start: Start) -> Iterator[Launch]:
         """Yield how to start a program under a ruleset for the profile."""
         for path in map(os.path.realpath, profile.closed):
             if root := innermost(path, profile.writable):
@@ -111,15 +101,15 @@ class Landlock(Backend):
                     suggestion=f"Install bubblewrap, or install hilt elsewhere. {developer_hint(path)}",
                     path=path,
                 )
-        unix = profile.network.unix and available.has("unix_scope")
+        unix = profile.network.unix and start.available.has("unix_scope")
         program_filter = seccomp.for_profile(
             profile, internet=profile.network.internet, unix=unix, processes=False, user_namespaces=False
         )
-        fd = make_ruleset(profile, resources.search, ruleset.abi())
+        fd = make_ruleset(profile, start.shared.search, ruleset.abi())
         try:
             with (
-                resources.watches.hold(profile, Guard()) as watch,
-                resources.networks.record(profile.session) as record,
+                start.shared.watches.hold(profile, Guard()) as watch,
+                start.shared.networks.record(profile.session) as record,
             ):
                 sockets = seccomp.socket_calls(profile.sockets, record) if unix else None
                 steps = StartSteps(ruleset=fd, program_filter=program_filter or b"", sockets=sockets)

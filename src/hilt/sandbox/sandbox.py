@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 
 from hilt.errors import ToolError
 from hilt.sandbox import availability, backend
-from hilt.sandbox.backend import Availability, FindProgram, Launch, Report, SandboxResources
+from hilt.sandbox.backend import Availability, FindProgram, Launch, Report, SandboxResources, Start
 from hilt.sandbox.network import NETWORKS, SessionNetworks
 from hilt.sandbox.profile import developer_hint, innermost, is_below
 
@@ -86,7 +86,8 @@ class Sandbox:
                 make_private(profile)
             resources = self._get_resources()
             resources.watches.catch_up(profile.names)
-            yield stack.enter_context(enforcing.confine(profile, available, resources, cwd=cwd, tty=tty, layer=layer))
+            start = Start(available, resources, cwd, tty, layer)
+            yield stack.enter_context(enforcing.confine(profile, start))
 
     def _check(self, profile: Profile, available: Availability) -> None:
         """Raise if nothing can confine a program here, or if it could change what confines it."""

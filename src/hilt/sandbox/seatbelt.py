@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from hilt.sandbox import repositories, sensitive
-from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, SandboxResources
+from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, Start
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.profile import PathJudge, Profile, innermost, is_below, own_programs, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.sensitive import Findings
 
 _PROGRAM = "/usr/bin/sandbox-exec"
@@ -89,25 +88,16 @@ class Seatbelt(Backend):
         return Availability(self.name, "Seatbelt works.", MISSING, "", _PROGRAM, _FEATURES)
 
     @contextmanager
-    def confine(
-        self,
-        profile: Profile,
-        available: Availability,
-        resources: SandboxResources,
-        *,
-        cwd: str,
-        tty: bool,
-        layer: UpperLayer | None,
-    ) -> Iterator[Launch]:
+    def confine(self, profile: Profile, start: Start) -> Iterator[Launch]:
         """Yield how to start a program under the policy for the profile."""
-        search = resources.search
+        search = start.shared.search
         findings = sensitive.join(
             [search.find(root, PathJudge(profile, root), profile.closed) for root in profile.roots]
         )
         text, parameters = write(profile, make_rules(profile, findings))
         options = [option for name, value in parameters.items() for option in ("-D", f"{name}={value}")]
-        argv = (available.program, *options, "-p", text, "/usr/bin/env", *own_variables(profile))
-        with resources.watches.hold(profile, Guard(enforces=True), findings) as watch:
+        argv = (start.available.program, *options, "-p", text, "/usr/bin/env", *own_variables(profile))
+        with start.shared.watches.hold(profile, Guard(enforces=True), findings) as watch:
             yield Launch(argv, report=watch)
 
 

@@ -361,22 +361,23 @@ def _request(
     group: Group | None,
 ) -> bytes:
     steps = confined.steps
-    return keeper.request(
+    fields = (
         *encode(argv, env),
         rlimits(limits),
-        settle=limits.settle,
-        grace=limits.grace,
-        tty=tty,
-        inherited=len(confined.descriptors),
-        namespaces=len(steps.namespaces),
-        shielded=confined.shielding,
-        mounts=steps.mounts,
-        memory=limits.memory or 0 if group is None else 0,
-        grouped=group is not None,
-        trusted=confined.trusted,
-        program_filter=steps.program_filter,
-        asks=None if steps.sockets is None else steps.sockets[:3],
+        limits.settle,
+        limits.grace,
+        tty,
+        len(confined.descriptors),
+        len(steps.namespaces),
+        confined.shielding,
+        steps.mounts,
+        limits.memory or 0 if group is None else 0,
+        group is not None,
+        confined.trusted,
+        steps.program_filter,
+        None if steps.sockets is None else steps.sockets[:3],
     )
+    return keeper.framed(marshal.dumps(fields))
 
 
 @contextmanager

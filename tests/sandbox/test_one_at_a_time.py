@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hilt.errors import ToolError
-from hilt.sandbox import alone as module
-from hilt.sandbox.alone import alone
+from hilt.sandbox import bubblewrap
+from hilt.sandbox.bubblewrap import alone
 
 
 @pytest.fixture
 def locks(tmp_path, monkeypatch) -> str:
-    monkeypatch.setattr(module, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(bubblewrap, "_WAIT_SECONDS", 0.05)
     return str(tmp_path / "locks")
 
 
