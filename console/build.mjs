@@ -65,7 +65,10 @@ const { metafile, outputFiles } = await build({
 });
 
 const built = (suffix) => outputFiles.map((file) => relative(target, file.path)).find((path) => suffix.test(path));
+// the server answers the path of each page with the start page
+const pages = Object.values(metafile.outputs).flatMap(({ entryPoint }) => /^src\/pages\/(\w+)\.js$/.exec(entryPoint ?? "")?.[1] ?? []);
 const start = readFileSync(join(here, "src/index.html"), "utf8")
+  .replace("PAGES", pages.sort().join(" "))
   .replace("STYLE", built(/style-\w+\.css$/))
   .replace("SCRIPT", built(/console-\w+\.js$/));
 

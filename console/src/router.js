@@ -1,17 +1,18 @@
 /** The address of the page as a signal; links within the console do not reload it. */
 import { computed, signal } from "./html.js";
 
+/** The pages: id, name, and the import of the module. */
 export const PAGES = [
-  ["activity", "Activity"],
-  ["approvals", "Approvals"],
-  ["jobs", "Jobs"],
-  ["changes", "Changes"],
-  ["tasks", "Tasks"],
-  ["agents", "Agents"],
-  ["tools", "Tools"],
-  ["metrics", "Metrics"],
-  ["audit", "Audit"],
-  ["settings", "Settings"],
+  ["activity", "Activity", () => import("./pages/activity.js")],
+  ["approvals", "Approvals", () => import("./pages/approvals.js")],
+  ["jobs", "Jobs", () => import("./pages/jobs.js")],
+  ["changes", "Changes", () => import("./pages/changes.js")],
+  ["tasks", "Tasks", () => import("./pages/tasks.js")],
+  ["agents", "Agents", () => import("./pages/agents.js")],
+  ["tools", "Tools", () => import("./pages/tools.js")],
+  ["metrics", "Metrics", () => import("./pages/metrics.js")],
+  ["audit", "Audit", () => import("./pages/audit.js")],
+  ["settings", "Settings", () => import("./pages/settings.js")],
 ];
 
 const read = () => ({ path: location.pathname, query: new URLSearchParams(location.search) });

@@ -9,19 +9,6 @@ import { PAGES, navigate, page } from "./router.js";
 import { oneLine } from "./text.js";
 import { THEMES, theme } from "./theme.js";
 
-const MODULES = {
-  activity: () => import("./pages/activity.js"),
-  approvals: () => import("./pages/approvals.js"),
-  jobs: () => import("./pages/jobs.js"),
-  changes: () => import("./pages/changes.js"),
-  tasks: () => import("./pages/tasks.js"),
-  agents: () => import("./pages/agents.js"),
-  tools: () => import("./pages/tools.js"),
-  metrics: () => import("./pages/metrics.js"),
-  audit: () => import("./pages/audit.js"),
-  settings: () => import("./pages/settings.js"),
-};
-
 /** The number of pending approvals and questions. */
 export const waiting = computed(() => (approvals.value?.length ?? 0) + (questions.value?.length ?? 0));
 
@@ -43,10 +30,10 @@ PAGES.forEach(([id, name], index) => {
   globalKeys[String((index + 1) % 10)] = { label: name, run: () => navigate(`/${id}`) };
 });
 
-async function load(id) {
+async function load([id, , module]) {
   let component;
   try {
-    component = (await MODULES[id]()).default;
+    component = (await module()).default;
   } catch {
     const error = { message: "This page cannot be loaded.", suggestion: "Reload the page." };
     component = () => html`<${ErrorBox} error=${error} retry=${() => location.reload()} />`;
@@ -59,7 +46,7 @@ export function Shell() {
   const main = useRef(null);
   const isFirst = useRef(true);
   useEffect(() => {
-    if (!loaded.value[id]) load(id);
+    if (!loaded.value[id]) load(PAGES.find(([other]) => other === id));
     if (!isFirst.current) main.current.focus(); // so that the next key and a screen reader start on the new page
     isFirst.current = false;
     main.current.scrollTop = 0;
@@ -67,7 +54,7 @@ export function Shell() {
   }, [id]);
   useEffect(() => {
     const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 500));
-    idle(() => PAGES.forEach(([other]) => loaded.value[other] || load(other)));
+    idle(() => PAGES.forEach((other) => loaded.value[other[0]] || load(other)));
   }, []);
   const Current = loaded.value[id];
   return html`

@@ -25,7 +25,7 @@ from websockets.sync.client import connect
 from hilt.state.approvals import Approvals
 from hilt.state.questions import Questions
 from hilt.surfaces.http.app import MCP, ROUTES
-from hilt.surfaces.http.static import FOLDER, PAGES, read_files
+from hilt.surfaces.http.static import FOLDER, pages, read_files
 from tests.marks import wait_until
 from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
@@ -275,7 +275,7 @@ def test_the_start_page_names_the_document_and_its_files_are_hashed(server):
     )
     again = server.request("GET", style, token=None, headers={"If-None-Match": response.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-    for name in PAGES:
+    for name in pages(read_files()["/"]):
         assert server.request("GET", f"/{name}", token=None, headers={"Accept": "text/html"}).text == page.text
     assert server.request("POST", "/", token=None).status_code == 405
 

@@ -9,9 +9,7 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
-from hilt.surfaces.http.static import FOLDER, PAGES, read_files
+from hilt.surfaces.http.static import FOLDER, pages, read_files
 
 BUILT = Path(FOLDER)
 SOURCE = Path(__file__).parents[3] / "console"
@@ -69,9 +67,15 @@ def test_the_start_page_has_no_inline_code_and_names_only_built_files():
     assert all((BUILT / path).is_file() for path in re.findall(r'(?:href|src)="/([^"]+)"', start))
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_each_page_has_its_own_script(page):
-    assert list((BUILT / "assets").glob(f"{page}-*.js"))
+def test_each_page_of_the_navigation_has_a_path_and_its_own_script():
+    router = (SOURCE / "src/router.js").read_text()
+    names = re.findall(r'\["(\w+)", "\w+", \(\) => import\("\./pages/(\w+)\.js"\)\]', router)
+    files = read_files()
+
+    assert len(names) == 10
+    assert all(id == module for id, module in names)
+    assert pages(files["/"]) == sorted(id for id, _ in names)
+    assert all(files[f"/{id}"] is files["/"] and list((BUILT / "assets").glob(f"{id}-*.js")) for id, _ in names)
 
 
 def test_the_notices_name_every_package_with_its_licence():

@@ -11,9 +11,6 @@ from typing import NamedTuple
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "console")
 START = "index.html"
 
-# pages of the console: each path serves the start page
-PAGES = ("activity", "approvals", "jobs", "changes", "tasks", "agents", "tools", "metrics", "audit", "settings")
-
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -27,6 +24,7 @@ _TYPES = {
 }
 _COMPRESSED = (".html", ".css", ".js", ".json", ".svg", ".txt")
 _HASHED = re.compile(r"-[0-9A-Z]{8}\.\w+\Z")  # a name that changes with the content
+_PAGES = re.compile(rb'<meta name="pages" content="([\w ]+)">')
 _COMPRESS_MIN = 1024  # bytes; compressing less is not worth it
 
 
@@ -50,7 +48,13 @@ def read_files(folder: str = FOLDER) -> dict[str, StaticFile]:
                 path = os.path.join(parent, name)
                 files["/" + os.path.relpath(path, folder).replace(os.sep, "/")] = _read(path, kind)
     start = files.pop("/" + START)
-    return {**files, "/": start, **{f"/{page}": start for page in PAGES}}
+    return {**files, "/": start, **{f"/{page}": start for page in pages(start)}}
+
+
+def pages(start: StaticFile) -> list[str]:
+    """Return the pages of the console, as the build has written them into the start page, which each path serves."""
+    match = _PAGES.search(start.body)
+    return match[1].decode().split() if match else []
 
 
 def _read(path: str, kind: str) -> StaticFile:

@@ -1,5 +1,5 @@
-import{c as R}from"./chunk-PEWYOJNF.js";import{a as B}from"./chunk-SWB7GCTM.js";import"./chunk-4ES7KF2C.js";import"./chunk-JEDF27FZ.js";import"./chunk-Y736C2TJ.js";import"./chunk-I33PQMXX.js";import{c as O,d as _}from"./chunk-XZ6XCGDO.js";import{E as D,H as c,K as N,L as U,M as L,e as k,f as v,h as x,m as I,r as q,u as P,v as j,w as A,x as w,y as C}from"./chunk-V2BFITON.js";import{d as h,e as M,h as E,n as s,p as l,r as u,t as S,w as T,x as F}from"./chunk-I5UCRAXP.js";import"./chunk-OOJM4CTU.js";var W={queued:"warn",running:"good",completed:"",failed:"bad",cancelled:"bad"},J=200;function Q(){let{rows:t,error:n,isLoading:e,hasMore:d,more:$,reload:a}=U("/v1/agents","agents",{on:["agent"]}),o=O.value.get("id"),r=E(()=>X(t),[t]),p=i=>()=>{let f=r.findIndex(({agent:b})=>b.id===o),m=r[Math.min(r.length-1,Math.max(0,f+i))];m&&_(`/agents?id=${encodeURIComponent(m.agent.id)}`,{replace:!0})};R({j:{label:"Next agent",run:p(1)},k:{label:"Previous agent",run:p(-1)}});let g=t.filter(i=>i.status==="running"||i.status==="queued").length;return s`
-    <${P} title="Agents" actions=${t.length>0&&s`<span class="muted">${S(g,"agent")} at work</span>`}>
+import{c as R}from"./chunk-PEWYOJNF.js";import{a as N}from"./chunk-SWB7GCTM.js";import"./chunk-4ES7KF2C.js";import"./chunk-JEDF27FZ.js";import"./chunk-Y736C2TJ.js";import"./chunk-I33PQMXX.js";import{c as U,d as B}from"./chunk-L3GFXXDX.js";import{E as P,H as c,K as j,L as D,M as L,e as k,f as v,h as x,m as I,r as _,u as F,v as q,w as A,x as w,y as C}from"./chunk-V2BFITON.js";import{d as h,e as M,h as E,n as s,p as l,r as u,t as S,w as T,x as O}from"./chunk-I5UCRAXP.js";import"./chunk-OOJM4CTU.js";var W={queued:"warn",running:"good",completed:"",failed:"bad",cancelled:"bad"},J=200;function Q(){let{rows:t,error:n,isLoading:e,hasMore:d,more:$,reload:a}=D("/v1/agents","agents",{on:["agent"]}),o=U.value.get("id"),r=E(()=>X(t),[t]),p=i=>()=>{let f=r.findIndex(({agent:b})=>b.id===o),m=r[Math.min(r.length-1,Math.max(0,f+i))];m&&B(`/agents?id=${encodeURIComponent(m.agent.id)}`,{replace:!0})};R({j:{label:"Next agent",run:p(1)},k:{label:"Previous agent",run:p(-1)}});let g=t.filter(i=>i.status==="running"||i.status==="queued").length;return s`
+    <${F} title="Agents" actions=${t.length>0&&s`<span class="muted">${S(g,"agent")} at work</span>`}>
       <${w} error=${n} retry=${a} />
       ${e&&s`<${C} />`}
       ${!e&&!n&&!t.length&&s`<${A} title="No agents yet">Agents appear here when a call of agent or agent_spawn starts them.<//>`}
@@ -28,7 +28,7 @@ import{c as R}from"./chunk-PEWYOJNF.js";import{a as B}from"./chunk-SWB7GCTM.js";
         </span>
       </a>
     </li>
-  `}function H({input_tokens:t,output_tokens:n}){return`${G(t)} in, ${G(n)} out`}function G(t){return new Intl.NumberFormat(void 0,{notation:"compact",maximumFractionDigits:1}).format(t)}function Z({id:t,reload:n}){let{data:e,error:d,isLoading:$,reload:a}=N(v("/v1/agents",t),{on:["agent"]});M(()=>I(["call"],m=>m.some(b=>b.session===t)&&a()),[t]);let[o,r]=h(""),p=L(async()=>{await k.post(v("/v1/agents",t,"messages"),{text:o},x()),r(""),await a(),n()}),g=L(async()=>{await k.post(v("/v1/agents",t,"cancel"),{},x()),await a(),n()}),i=e&&!e.idle&&!["queued","running"].includes(e.status),f=m=>{m.preventDefault(),o.trim()&&p.run()};return s`
+  `}function H({input_tokens:t,output_tokens:n}){return`${G(t)} in, ${G(n)} out`}function G(t){return new Intl.NumberFormat(void 0,{notation:"compact",maximumFractionDigits:1}).format(t)}function Z({id:t,reload:n}){let{data:e,error:d,isLoading:$,reload:a}=j(v("/v1/agents",t),{on:["agent"]});M(()=>I(["call"],m=>m.some(b=>b.session===t)&&a()),[t]);let[o,r]=h(""),p=L(async()=>{await k.post(v("/v1/agents",t,"messages"),{text:o},x()),r(""),await a(),n()}),g=L(async()=>{await k.post(v("/v1/agents",t,"cancel"),{},x()),await a(),n()}),i=e&&!e.idle&&!["queued","running"].includes(e.status),f=m=>{m.preventDefault(),o.trim()&&p.run()};return s`
     <${w} error=${d} retry=${a} />
     ${$&&s`<${C} />`}
     ${e&&s`
@@ -49,7 +49,7 @@ import{c as R}from"./chunk-PEWYOJNF.js";import{a as B}from"./chunk-SWB7GCTM.js";
           <div><dt>Parent</dt><dd class="mono">${l(e.parent)}</dd></div>
         </dl>
         <form class="row-form" onSubmit=${f}>
-          <${q}
+          <${_}
             label="Message"
             value=${o}
             onInput=${r}
@@ -63,21 +63,21 @@ import{c as R}from"./chunk-PEWYOJNF.js";import{a as B}from"./chunk-SWB7GCTM.js";
       <${tt} messages=${e.messages??[]} agent=${e} />
     `}
   `}function tt({messages:t,agent:n}){let[e,d]=h(J),$=t.slice(-e),a=t.length-$.length;return s`
-    <${j} title="Transcript">
+    <${q} title="Transcript">
       ${a>0&&s`<button type="button" onClick=${()=>d(e*4)}>Show ${S(a,"earlier message")}</button>`}
       ${!t.length&&s`<${y} who="Task" text=${n.prompt??""} />`}
       ${$.map((o,r)=>s`<${et} key=${a+r} record=${o} />`)}
       ${!t.length&&n.answer&&s`<${y} who="Answer" text=${n.answer} />`}
     <//>
-  `}function et({record:t}){let n=t.time?t.time*1e3:null;if(t.type==="user")return s`<${y} who="Task" at=${n} text=${K(t.content)} />`;if(t.type==="answer")return(t.parts??[]).map((e,d)=>e.call?s`<${V} key=${d} at=${n} summary=${`Call ${u(e.call,80)}`} text=${typeof e.args=="string"?e.args:F(e.args)} />`:e.text&&s`<${y} key=${d} who="Agent" at=${n} text=${e.text} />`);if(t.type==="result"){let e=t.outcome==="ok";return s`<${V} at=${n} isBad=${!e} summary=${`Result of ${u(t.tool,80)}${e?"":`: ${u(t.outcome,60)}`}`} text=${K(t.content)} />`}return t.type==="ended"?s`<p class="muted">Ended with status ${l(t.status)} ${t.error_code&&l(t.error_code)} <${c} at=${n} /></p>`:s`<p class="muted">From here on, the model sees a compacted form of the messages above. <${c} at=${n} /></p>`}function K(t){return typeof t=="string"?t:(t??[]).map(n=>typeof n=="string"?n:`[${n?.image??"image"}]`).join(`
+  `}function et({record:t}){let n=t.time?t.time*1e3:null;if(t.type==="user")return s`<${y} who="Task" at=${n} text=${K(t.content)} />`;if(t.type==="answer")return(t.parts??[]).map((e,d)=>e.call?s`<${V} key=${d} at=${n} summary=${`Call ${u(e.call,80)}`} text=${typeof e.args=="string"?e.args:O(e.args)} />`:e.text&&s`<${y} key=${d} who="Agent" at=${n} text=${e.text} />`);if(t.type==="result"){let e=t.outcome==="ok";return s`<${V} at=${n} isBad=${!e} summary=${`Result of ${u(t.tool,80)}${e?"":`: ${u(t.outcome,60)}`}`} text=${K(t.content)} />`}return t.type==="ended"?s`<p class="muted">Ended with status ${l(t.status)} ${t.error_code&&l(t.error_code)} <${c} at=${n} /></p>`:s`<p class="muted">From here on, the model sees a compacted form of the messages above. <${c} at=${n} /></p>`}function K(t){return typeof t=="string"?t:(t??[]).map(n=>typeof n=="string"?n:`[${n?.image??"image"}]`).join(`
 `)}function y({who:t,at:n,text:e}){return s`
     <article class="panel message">
       <p class="message-head"><strong>${t}</strong> <span class="muted"><${c} at=${n} /></span></p>
-      <${B} view=${{type:"markdown",content:e}} text=${e} />
+      <${N} view=${{type:"markdown",content:e}} text=${e} />
     </article>
   `}function V({summary:t,text:n,at:e,isBad:d}){let[$,a]=h(!1);return s`
     <details class="panel message" onToggle=${o=>a(o.currentTarget.open)}>
       <summary class=${d?"bad":""}>${t} <span class="muted"><${c} at=${e} /></span></summary>
-      ${$&&s`<${D} text=${n} />`}
+      ${$&&s`<${P} text=${n} />`}
     </details>
   `}export{Q as default};

@@ -1,4 +1,4 @@
-import{a as Z,b as N,c as ee}from"./chunk-ZGS3KHEM.js";import{c as G}from"./chunk-PEWYOJNF.js";import{a as te}from"./chunk-SWB7GCTM.js";import"./chunk-4ES7KF2C.js";import"./chunk-JEDF27FZ.js";import"./chunk-Y736C2TJ.js";import"./chunk-I33PQMXX.js";import{c as H,e as B}from"./chunk-XZ6XCGDO.js";import{F as R,G as X,H as Y,i as j,j as c,r as v,s as K,u as Q,w as F,y as U}from"./chunk-V2BFITON.js";import{d as $,e as W,g as w,h as y,n as t,p as C,r as i,s as I,t as S,u as J}from"./chunk-I5UCRAXP.js";import"./chunk-OOJM4CTU.js";var ue=34,$e=1500,pe=[["","Any outcome"],["ok","Succeeded"],["failed","Failed"],["denied","Denied"],["running","Running"]];function he(){let e=c.version.value,[n,a]=$(""),[o,p]=$(""),[d,T]=$(""),[m,oe]=$(""),[u,ae]=$(null),[g,E]=$(new Set),b=w(null),P=w(0),[D,L]=$(!1),k=w(0),f=u??c.rows,l=y(()=>{let s=n.trim().toLowerCase();return f.filter(h=>(!o||h.session===o)&&(!d||h.tool===d)&&(!m||N(h)===m)&&(!s||ee(h).includes(s))).reverse()},[f,u?0:e,n,o,d,m]),ie=y(()=>[...c.sessions].sort(),[c.sessions.size]),le=y(()=>[...c.tools].sort(),[c.tools.size]),re=()=>Date.now()-P.current<$e||!!document.activeElement?.closest?.(".call-head"),V=()=>g.size>0||re();l.length&&(k.current===0||!D&&!V())&&(k.current=l[0].seq);let _=D?l.findIndex(s=>s.seq<=k.current):0,O=u?c.rows.length-u.length:_<0?l.length:_,ce=s=>{let r=new Set(g);r.delete(s)||r.add(s),E(r),B({call:r.has(s)?String(s):null})},A=H.value.get("call");W(()=>{let s=A===null?-1:l.findIndex(r=>String(r.key)===A);s<0||g.has(l[s].key)||(E(new Set([...g,l[s].key])),b.current.toRow(s))},[A,l.length>0]);let q=s=>{let r=document.activeElement?.closest?.("[data-index]"),h=r?Number(r.dataset.index):-1,M=Math.max(0,Math.min(l.length-1,h+s));b.current?.toRow(M),requestAnimationFrame(()=>document.querySelector(`[data-index="${M}"] .call-head`)?.focus())},x=()=>ae(u?null:[...c.rows]);G({j:{label:"Next call",run:()=>q(1)},k:{label:"Previous call",run:()=>q(-1)},p:{label:"Pause or resume",run:x}});let de=()=>{b.current.toTop(),L(!1)},z=n||o||d||m;return t`
+import{a as B,b as F,c as J}from"./chunk-ZGS3KHEM.js";import{c as G}from"./chunk-PEWYOJNF.js";import{a as Z}from"./chunk-SWB7GCTM.js";import"./chunk-4ES7KF2C.js";import"./chunk-JEDF27FZ.js";import"./chunk-Y736C2TJ.js";import"./chunk-I33PQMXX.js";import{c as ee,e as te}from"./chunk-L3GFXXDX.js";import{F as N,G as X,H as Y,i as j,j as c,r as v,s as K,u as Q,w as R,y as U}from"./chunk-V2BFITON.js";import{d as $,e as W,g as w,h as y,n as t,p as C,r as i,s as I,t as S,u as H}from"./chunk-I5UCRAXP.js";import"./chunk-OOJM4CTU.js";var ue=34,$e=1500,pe=[["","Any outcome"],["ok","Succeeded"],["failed","Failed"],["denied","Denied"],["running","Running"]];function he(){let e=c.version.value,[n,a]=$(""),[o,p]=$(""),[d,T]=$(""),[m,oe]=$(""),[u,ae]=$(null),[g,E]=$(new Set),b=w(null),P=w(0),[D,L]=$(!1),k=w(0),f=u??c.rows,l=y(()=>{let s=n.trim().toLowerCase();return f.filter(h=>(!o||h.session===o)&&(!d||h.tool===d)&&(!m||F(h)===m)&&(!s||J(h).includes(s))).reverse()},[f,u?0:e,n,o,d,m]),ie=y(()=>[...c.sessions].sort(),[c.sessions.size]),le=y(()=>[...c.tools].sort(),[c.tools.size]),re=()=>Date.now()-P.current<$e||!!document.activeElement?.closest?.(".call-head"),V=()=>g.size>0||re();l.length&&(k.current===0||!D&&!V())&&(k.current=l[0].seq);let _=D?l.findIndex(s=>s.seq<=k.current):0,O=u?c.rows.length-u.length:_<0?l.length:_,ce=s=>{let r=new Set(g);r.delete(s)||r.add(s),E(r),te({call:r.has(s)?String(s):null})},A=ee.value.get("call");W(()=>{let s=A===null?-1:l.findIndex(r=>String(r.key)===A);s<0||g.has(l[s].key)||(E(new Set([...g,l[s].key])),b.current.toRow(s))},[A,l.length>0]);let q=s=>{let r=document.activeElement?.closest?.("[data-index]"),h=r?Number(r.dataset.index):-1,M=Math.max(0,Math.min(l.length-1,h+s));b.current?.toRow(M),requestAnimationFrame(()=>document.querySelector(`[data-index="${M}"] .call-head`)?.focus())},x=()=>ae(u?null:[...c.rows]);G({j:{label:"Next call",run:()=>q(1)},k:{label:"Previous call",run:()=>q(-1)},p:{label:"Pause or resume",run:x}});let de=()=>{b.current.toTop(),L(!1)},z=n||o||d||m;return t`
     <${Q}
       title="Activity"
       fills
@@ -30,27 +30,27 @@ import{a as Z,b as N,c as ee}from"./chunk-ZGS3KHEM.js";import{c as G}from"./chun
         ${z?`${l.length.toLocaleString()} of ${S(f.length,"call")}`:S(f.length,"call")}${u?" \xB7 paused":""}
       </p>
     <//>
-  `}function ne(e,n){return[["",e],...n.map(a=>[a,i(a,60)])]}function me({isFiltered:e,hasCalls:n}){return e&&n?t`<${F} title="No call matches">Change the filter, the session, the tool or the outcome.<//>`:j.value==="connecting"?t`<${U} />`:t`
-    <${F} title="No calls yet">
+  `}function ne(e,n){return[["",e],...n.map(a=>[a,i(a,60)])]}function me({isFiltered:e,hasCalls:n}){return e&&n?t`<${R} title="No call matches">Change the filter, the session, the tool or the outcome.<//>`:j.value==="connecting"?t`<${U} />`:t`
+    <${R} title="No calls yet">
       Calls of all your agents appear here while <code>hilt serve</code> is running. Connect an agent with${" "}
       <code>hilt mcp install</code>, or try a tool on the Tools page.
     <//>
-  `}var ge={running:"",ok:"good",denied:"warn",failed:"bad"};function fe({call:e,isOpen:n,onToggle:a}){let o=N(e),p=e.envelope?.meta?.exit_code,d=o==="ok"&&Number.isInteger(p)&&p!==0,T=d?`exit ${p}`:o==="failed"||o==="denied"?i(e.outcome,40).toLowerCase().replaceAll("_"," "):o;return t`
+  `}var ge={running:"",ok:"good",denied:"warn",failed:"bad"};function fe({call:e,isOpen:n,onToggle:a}){let o=F(e),p=e.envelope?.meta?.exit_code,d=o==="ok"&&Number.isInteger(p)&&p!==0,T=d?`exit ${p}`:o==="failed"||o==="denied"?i(e.outcome,40).toLowerCase().replaceAll("_"," "):o;return t`
     <div class=${`call ${o}${n?" open":""}`}>
       <button type="button" class="call-head" aria-expanded=${n} onClick=${()=>a(e.key)}>
         <${Y} at=${e.started??e.time} />
         <span class="call-session mono">${i(e.session,60)}</span>
         <span class="call-tool">${i(e.tool,60)}</span>
-        <span class="call-argument mono">${i(Z(e),300)}</span>
+        <span class="call-argument mono">${i(B(e),300)}</span>
         <span class="call-outcome"><span class=${`tag ${d?"warn":ge[o]}`}>${T}</span></span>
-        <span class="call-duration number">${J(e.ms)}</span>
+        <span class="call-duration number">${H(e.ms)}</span>
       </button>
       ${n&&t`<${ve} call=${e} />`}
     </div>
   `}function ve({call:e}){let{envelope:n}=e,a=e.args!==void 0,o=t`<p class="muted">${a?"The call is still running.":e.cut?"Too large to be stored.":"Not stored: the setting events.keep is false."}</p>`,p=[["View",()=>n?t`
               ${n.ok===!1&&t`<${be} envelope=${n} />`}
-              ${(n.ok!==!1||n.visualization)&&t`<${te} view=${n.visualization} text=${n.result??""} content=${n.content} />`}
-            `:o],["Arguments",()=>a?t`<${R} value=${e.args} label="Arguments" />`:o],["Envelope",()=>n?t`<${R} value=${n} label="Envelope" />`:o],["Why",()=>t`<${we} call=${e} />`]];return t`
+              ${(n.ok!==!1||n.visualization)&&t`<${Z} view=${n.visualization} text=${n.result??""} content=${n.content} />`}
+            `:o],["Arguments",()=>a?t`<${N} value=${e.args} label="Arguments" />`:o],["Envelope",()=>n?t`<${N} value=${n} label="Envelope" />`:o],["Why",()=>t`<${we} call=${e} />`]];return t`
     <div class="call-details">
       <${X} label=${`Details of ${i(e.tool,60)}`} tabs=${p} />
       ${e.change&&t`<p><a href=${`/changes?id=${encodeURIComponent(e.change)}`}>View and restore this change</a></p>`}

@@ -1,12 +1,12 @@
-import{c as q}from"./chunk-PEWYOJNF.js";import{a as T}from"./chunk-SWB7GCTM.js";import"./chunk-4ES7KF2C.js";import"./chunk-JEDF27FZ.js";import"./chunk-Y736C2TJ.js";import"./chunk-I33PQMXX.js";import{c as O,e as x}from"./chunk-XZ6XCGDO.js";import{F as k,G as j,L as D,e as A,h as C,k as E,r as v,u as P,v as M,w as _,x as w,y as B}from"./chunk-V2BFITON.js";import{d as L,h as N,j as R,k as I,n as t,p as $,r as h,t as J}from"./chunk-I5UCRAXP.js";import"./chunk-OOJM4CTU.js";var F="console",K=24*3600*1e3,Q=new Set(["command","content","description","message","new_text","old_text","patch","prompt","script","text"]);function W(){let{rows:e,answer:n,error:r,isLoading:i,reload:a}=D("/v1/tools","tools",{limit:1e3,every:5e3}),s=O.value.get("search")??"",o=O.value.get("name"),l=N(()=>H(e,s),[e,s]),p=u=>()=>{let g=l.findIndex(c=>c.name===o),m=l[Math.min(l.length-1,Math.max(0,g+u))];m&&x({name:m.name})};q({j:{label:"Next tool",run:p(1)},k:{label:"Previous tool",run:p(-1)}});let d=e.find(u=>u.name===o),b=u=>`/tools?${new URLSearchParams({...s&&{search:s},name:u})}`;return t`
+import{c as q}from"./chunk-PEWYOJNF.js";import{a as _}from"./chunk-SWB7GCTM.js";import"./chunk-4ES7KF2C.js";import"./chunk-JEDF27FZ.js";import"./chunk-Y736C2TJ.js";import"./chunk-I33PQMXX.js";import{c as j,e as T}from"./chunk-L3GFXXDX.js";import{F as k,G as x,L as D,e as A,h as C,k as E,r as v,u as P,v as M,w as O,x as w,y as B}from"./chunk-V2BFITON.js";import{d as L,h as N,j as R,k as I,n as t,p as $,r as h,t as J}from"./chunk-I5UCRAXP.js";import"./chunk-OOJM4CTU.js";var F="console",K=24*3600*1e3,Q=new Set(["command","content","description","message","new_text","old_text","patch","prompt","script","text"]);function W(){let{rows:e,answer:n,error:r,isLoading:i,reload:a}=D("/v1/tools","tools",{limit:1e3,every:5e3}),s=j.value.get("search")??"",o=j.value.get("name"),l=N(()=>H(e,s),[e,s]),p=u=>()=>{let g=l.findIndex(c=>c.name===o),m=l[Math.min(l.length-1,Math.max(0,g+u))];m&&T({name:m.name})};q({j:{label:"Next tool",run:p(1)},k:{label:"Previous tool",run:p(-1)}});let d=e.find(u=>u.name===o),b=u=>`/tools?${new URLSearchParams({...s&&{search:s},name:u})}`;return t`
     <${P} title="Tools" actions=${e.length>0&&t`<span class="muted">${J(e.length,"tool")}</span>`}>
       <${w} error=${r} retry=${a} />
       <${Y} errors=${n?.errors??[]} />
       ${i&&t`<${B} />`}
       ${n&&t`<div class="two-panes">
         <div class="panel tool-list">
-          <${v} label="Search" value=${s} onInput=${u=>x({search:u})} placeholder="Name, description or source" data-filter="" />
-          ${!l.length&&t`<${_} title="No tool matches">Search for other words.<//>`}
+          <${v} label="Search" value=${s} onInput=${u=>T({search:u})} placeholder="Name, description or source" data-filter="" />
+          ${!l.length&&t`<${O} title="No tool matches">Search for other words.<//>`}
           <ul aria-label="Tools">
             ${l.map(u=>t`
                 <li key=${u.name}>
@@ -20,7 +20,7 @@ import{c as q}from"./chunk-PEWYOJNF.js";import{a as T}from"./chunk-SWB7GCTM.js";
           </ul>
         </div>
         <div class="pane">
-          ${d?t`<${Z} key=${d.name} tool=${d} />`:t`<${_} title=${o?`There is no tool ${h(o,80)}`:"Select a tool"}>Its description, its schema and a form to try it appear here.<//>`}
+          ${d?t`<${Z} key=${d.name} tool=${d} />`:t`<${O} title=${o?`There is no tool ${h(o,80)}`:"Select a tool"}>Its description, its schema and a form to try it appear here.<//>`}
         </div>
       </div>`}
     <//>
@@ -43,9 +43,9 @@ import{c as q}from"./chunk-PEWYOJNF.js";import{a as T}from"./chunk-SWB7GCTM.js";
         <span class="buttons">${e.effects.map(n=>t`<span key=${n} class=${`tag ${n==="read"?"":"warn"}`}>${$(n)}</span>`)}</span>
       </header>
       <p class="muted">Source: <span class="mono">${$(e.source)}</span></p>
-      <${T} view=${{type:"markdown",content:e.description}} text=${e.description} />
+      <${_} view=${{type:"markdown",content:e.description}} text=${e.description} />
       <${te} tool=${e} />
-      <${j}
+      <${x}
         label="Schemas"
         tabs=${[["Arguments",()=>t`<${ee} schema=${e.input_schema} />`],["Input schema",()=>t`<${k} value=${e.input_schema} label="Input schema" />`],...e.output_schema?[["Output schema",()=>t`<${k} value=${e.output_schema} label="Output schema" />`]]:[]]}
       />
@@ -85,9 +85,9 @@ import{c as q}from"./chunk-PEWYOJNF.js";import{a as T}from"./chunk-SWB7GCTM.js";
   `}function re({envelope:e}){let n=e.ok?null:{message:`${e.error_code}: ${e.error}`,suggestion:e.suggestion};return t`
     <section class="stack" aria-label="Result">
       <${w} error=${n} />
-      <${j}
+      <${x}
         label="Result"
-        tabs=${[["View",()=>t`<${T} view=${e.visualization} text=${e.result??e.error??""} content=${e.content??[]} />`],["Envelope",()=>t`<${k} value=${e} label="Envelope" />`]]}
+        tabs=${[["View",()=>t`<${_} view=${e.visualization} text=${e.result??e.error??""} content=${e.content??[]} />`],["Envelope",()=>t`<${k} value=${e} label="Envelope" />`]]}
       />
     </section>
   `}function U(e){if(e.enum)return"choice";let n=V(e).split(" or ");return n.length>1?n.every(r=>r==="integer"||r==="number")?"number":n.includes("string")?"text":"json":n[0]==="boolean"?"check":n[0]==="integer"||n[0]==="number"?"number":n[0]==="array"?e.items?.type==="string"?"lines":"json":n[0]==="string"?"text":"json"}function ae({name:e,rules:n,isRequired:r,value:i,onInput:a}){let s=U(n),o=$(e),l=[r&&"Required.",n.description,{lines:"One per line.",json:"As JSON."}[s]].filter(Boolean).join(" ");if(s==="check")return t`<${z} label=${o} hint=${$(l)} value=${i??n.default??!1} onInput=${a} />`;let p={label:o,hint:l&&$(l),value:i??"",onInput:a};if(s==="choice"){let g=n.enum.filter(m=>m!==null).map(m=>[String(m),h(m,80)]);return t`<${v} ...${p} options=${[["",n.default===void 0||n.default===null?"\u2013":`default: ${h(n.default,60)}`],...g]} />`}let d=n.default,b=[void 0,null,""].includes(d)?void 0:`default: ${h(JSON.stringify(d),80)}`,u=s==="lines"||s==="json"||Q.has(e);return t`<${v} ...${p} multiline=${u} placeholder=${b} inputmode=${s==="number"?"numeric":void 0} />`}function z({label:e,hint:n,value:r,onInput:i}){let a=R();return t`
