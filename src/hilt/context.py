@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hilt.policy.hook_protocol import Hook, HookProblem
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
-    from hilt.running.call_parts import CallParts
+    from hilt.running.world import CallParts
     from hilt.skills.library import SkillLibrary
     from hilt.state.agent_calls import Agents, Allowance
     from hilt.state.board import Board

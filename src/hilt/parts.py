@@ -23,7 +23,7 @@ from hilt.loaders import ProjectFile, folders, guarded, paths_of, writable_place
 from hilt.policy.paths import ASKED, PROTECTED, PathRules, without
 from hilt.running.recorder import Recorder
 from hilt.running.scheduler import Scheduler
-from hilt.running.session import OpenSession
+from hilt.running.session import OpenSession, session_folder
 from hilt.state.trail import Trail
 from hilt.surroundings import Surroundings
 
@@ -76,15 +76,9 @@ class _Part(Generic[Opened]):
         self._name = name
 
     def __get__(self, parts: Parts, owner: type) -> Opened:
-        name, opened = self._name, vars(parts)
-        if parts.main is not None and name not in OF_COPY:
-            part: Opened = getattr(parts.main, name)
-            return part
-        with parts.locks.setdefault(name, threading.RLock()):
-            if name not in opened:
-                opened[name] = self._open(parts)
-        result: Opened = opened[name]  # from now on, Python finds it there first
-        return result
+        holder = parts.holder(self._name)
+        part: Lazy[Opened] = holder.lazy.setdefault(self._name, Lazy(partial(self._open, holder)))
+        return part()
 
 
 class Shared:
@@ -138,7 +132,7 @@ class Parts:
         self.environ = surroundings.given
         self.opening = opening
         self.main = main
-        self.locks: dict[str, threading.RLock] = {}
+        self.lazy: dict[str, Lazy[Any]] = {}  # what was asked for
         self.secrets: dict[str, str] = {}  # redacted from events, besides those of the environment
         # matches files that tools cannot open under any name; assign it before the first call
         self.marked: Callable[[os.stat_result], bool] | None = main.marked if main else None
@@ -146,6 +140,7 @@ class Parts:
         self.journal_id = place.id if main is None else config.digest(place.root)  # paths in it are relative
         self.journal: str = os.path.join(self.state, "journal", self.journal_id)
         self._sessions: dict[str, OpenSession] = {}
+        self._lock = threading.Lock()
         self._guarded = guarded(folders, self.environ, settings["custom.dirs"])
         writable = settings["workspace.writable"]
         self.rules: PathRules = (
@@ -164,17 +159,21 @@ class Parts:
         place, opening = self.place._replace(root=folder), self.opening._replace(shared=None, connect=None)
         return Parts(folder, place, (folder, *self.folders[1:]), settings, self.surroundings, opening, main=self)
 
+    def holder(self, name: str) -> Parts:
+        """Return the parts that a part belongs to: for a copy, mostly those of the workspace."""
+        return self if self.main is None or name in OF_COPY else self.main
+
     def opened(self, name: str) -> Any:
         """Return a part if it is open, or None."""
-        holder = self if self.main is None or name in OF_COPY else self.main
-        return vars(holder).get(name)
+        part = self.holder(name).lazy.get(name)
+        return None if part is None else part.part
 
     def close(self) -> None:
         """Close what is open, in the declared order; of a copy, only what is its own."""
         with ExitStack() as last_first:
             for name in reversed(CLOSING if self.main is None else CLOSING_COPY):
-                if name in vars(self) and (self.opening.shared is None or name not in SHARED):
-                    last_first.callback(vars(self)[name].close)
+                if name in self.lazy and (self.opening.shared is None or name not in SHARED):
+                    last_first.callback(self.lazy[name].close)
         self._sessions.clear()
 
     # --- calls and their records ----------------------------------------------------------------------------------
@@ -242,15 +241,11 @@ class Parts:
         session = self._sessions.get(name)
         if session is None:
             session = OpenSession(self, name)
-            with self.locks.setdefault("session", threading.RLock()):
+            with self._lock:
                 while len(self._sessions) >= SESSIONS_MAX:
                     del self._sessions[next(iter(self._sessions))]
                 self._sessions[name] = session
         return session
-
-    def session_folder(self, name: str) -> str:
-        """Return the folder for the overflow of a session."""
-        return session_folder(self.state, self.id, name)
 
     # --- tools ----------------------------------------------------------------------------------------------------
 
@@ -309,7 +304,7 @@ class Parts:
             self.surroundings,
             self.state,
             personal=self.settings["mcp.servers"],
-            trusts=partial(trusts_file, self.state, self.environ),
+            trusts=partial(_trusts, self.state, self.environ),
         )
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -378,7 +373,7 @@ class Parts:
     def end_own_servers(self) -> None:
         """End the language servers of this process if it ends with its call."""
         if not self.opening.keeps_jobs and self.opening.shared is None:
-            servers = vars(self).pop("language_servers", None)  # the next call opens others
+            servers = self.lazy.pop("language_servers", None)  # the next call opens others
             if servers is not None:
                 servers.close()
 
@@ -508,7 +503,7 @@ def open_parts(workspace: str, environ: Mapping[str, str], flags: Mapping[str, A
             suggestion="Set HILT_STATE_DIR to a writable folder.",
         ) from error
     check_name("session", opening.session)
-    settings = config.load(root, environ, flags, partial(trusts_file, state, environ))
+    settings = config.load(root, environ, flags, partial(_trusts, state, environ))
     folders = (root, *(os.path.realpath(os.path.expanduser(path)) for path in settings["workspace.roots"]))
     for folder in folders:
         if places.is_below(folder, os.path.realpath(state)):
@@ -553,15 +548,10 @@ def open_language_servers() -> LanguageServers:
     return LanguageServers()
 
 
-def trusts_file(state: str, environ: Mapping[str, str], file: ProjectFile, data: bytes) -> bool:
-    """Whether the user trusts a project's file with this content."""
-    from contextlib import closing
+def _trusts(state: str, environ: Mapping[str, str], file: ProjectFile, data: bytes) -> bool:
+    from hilt.state.trust import trusts_file
 
-    from hilt.formats.digests import sha256
-    from hilt.state.trust import Trust, trusts_all
-
-    with closing(Trust(state, everything=trusts_all(environ))) as trust:
-        return trust.is_trusted(file, sha256(data))
+    return trusts_file(state, environ, file, data)
 
 
 def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, ...]:
@@ -576,11 +566,6 @@ def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, 
         trusted = None
         if stamp is not None:
             with suppress(OSError, ValueError):
-                trusted = trusts_file(state, environ, file, file.read())
+                trusted = _trusts(state, environ, file, file.read())
         stamps.append((stamp, trusted))
     return tuple(stamps)
-
-
-def session_folder(state: str, workspace: str, session: str) -> str:
-    """Return the folder for the overflow of a session."""
-    return os.path.join(state, "overflow", workspace, config.digest(session))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hilt.call import Call
+from hilt.lazy import Lazy
 from hilt.lsp import answering, pool, server_connection
 from tests.lsp.scripted import EVERYTHING, Bench, ask, failure, place, processes_of, span, text
 from tests.marks import wait_until
@@ -272,7 +273,7 @@ def test_servers_stop_with_the_runtime_and_when_they_are_idle(bench):
 
     servers = pool.LanguageServers(idle=0.2)
     with bench.runtime() as runtime:
-        vars(runtime.parts)["language_servers"] = servers
+        runtime.parts.lazy["language_servers"] = Lazy(lambda: servers)
         text(ask(runtime, "hover", "a.lua", line=2, symbol="x"))
         deadline = time.monotonic() + 30
         while processes_of(bench.programs) and time.monotonic() < deadline:

@@ -12,9 +12,9 @@ from hilt.authority.rulebook import RULES
 from hilt.config import KEYS, Settings
 from hilt.errors import ToolError
 from hilt.loaders import MAX_BYTES, ProjectFile
-from hilt.parts import trusts_file
 from hilt.policy.decision import Verdict
 from hilt.runtime import Runtime
+from hilt.state.trust import trusts_file
 
 _TRIES_MAX = 2000  # attempts to find the end of values that span several lines
 _PASSWORD = re.compile(r"(://[^:/@\s]*):[^@/\s]*@")  # of a URL

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from hilt import places
+from hilt import config, places
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.files.door import Door, Root
@@ -31,7 +31,7 @@ class OpenSession:
         self.name = name
         self._parts = parts
         self.overflow = Overflow(
-            parts.session_folder(name),
+            session_folder(parts.state, parts.id, name),
             keep_days=settings["output.keep_days"],
             keep_megabytes=settings["output.keep_mb"],
             limit=settings["output.overflow_chars"],
@@ -94,3 +94,8 @@ def _root(parts: Parts, path: str, label: str | None) -> Root:
         installed=lambda: places.installation(path, writable),
         homes=lambda: find_homes((os.path.realpath(path),), parts.environ, writable),
     )
+
+
+def session_folder(state: str, workspace: str, session: str) -> str:
+    """Return the folder for the overflow of a session."""
+    return os.path.join(state, "overflow", workspace, config.digest(session))

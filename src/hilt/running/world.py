@@ -1,4 +1,4 @@
-"""What the steps of a call need, from the parts of its workspace: `pipeline.World` for one session and its settings."""
+"""What the steps of a call and its tool need, from the parts of its workspace."""
 
 from __future__ import annotations
 
@@ -22,16 +22,21 @@ from hilt.files.door import Door
 from hilt.files.workspace import Workspace
 from hilt.pipeline import NO_HOOKS, Prepared, Voter
 from hilt.policy.decision import Vote
-from hilt.running.call_parts import CallParts
 from hilt.running.recorder import unrecorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.authority.principal import SessionPrincipal
+    from hilt.desktop.control import Desktop
+    from hilt.lsp.access import Languages
     from hilt.parts import Parts
+    from hilt.processes.children import Processes
+    from hilt.state.agent_calls import Agents
+    from hilt.web.client import Web
 
 
 class WorkspaceWorld:
-    """The pipeline's world of one runtime."""
+    """`pipeline.World` for the calls of one runtime."""
 
     def __init__(self, parts: Parts, session: str, settings: Settings) -> None:
         """`session` is for calls that name none."""
@@ -136,6 +141,83 @@ class WorkspaceWorld:
     def report_exception(self, active: ActiveCall, error: BaseException) -> ToolError:
         """Log an unexpected exception, ours or the tool's, and return the error to report."""
         return self._recorder.report_exception(active.prepared, error)
+
+
+class CallParts:
+    """What one call can open: its own parts, and those of its workspace as `shared`."""
+
+    def __init__(self, world: WorkspaceWorld, active: ActiveCall) -> None:
+        self.shared = world.parts
+        self._world = world
+        self._active = active
+
+    def processes(self, ctx: Context) -> Processes:
+        """Return the child processes of the call."""
+        parts = self.shared
+
+        def has_jobs() -> bool:
+            jobs = parts.started_jobs
+            return jobs is not None and any(job.status == "running" for job in jobs.list(ctx.session))
+
+        return parts.confinement.processes(
+            ctx.fence, ctx.session, ctx.workspace, ctx.overflow, lambda: parts.jobs, has_jobs
+        )
+
+    def principal(self, ctx: Context) -> SessionPrincipal:
+        """Return on whose behalf the call runs."""
+        from hilt.authority.principal import SessionPrincipal
+
+        authority, questioner = self.shared.authority, self.shared.opening.questioner
+        return SessionPrincipal(
+            authority, ctx, self._active.call, questioner, partial(setattr, self._active, "approver")
+        )
+
+    def web(self, ctx: Context) -> Web:
+        """Return the web for the call."""
+        from hilt.authority.reaching import admit
+        from hilt.custom.launching import own_variable
+        from hilt.web.certificates import trusted
+        from hilt.web.client import Access, Web
+        from hilt.web.guard import NetworkGuard
+
+        parts, active, settings = self.shared, self._active, ctx.settings
+        prepared = active.prepared
+        if prepared is None:
+            raise ToolError("internal", "Only tool calls can use the web.")
+        return Web(
+            Access(
+                NetworkGuard(settings["web.allow_private"]),
+                parts.pages,
+                session=f"{parts.id}/{active.session}",
+                fence=active.fence,
+                admit=partial(admit, prepared, ctx, self._world.all_voters),
+                contacted=active.contacts.append,
+                tls=partial(trusted, parts.environ),
+                secret=partial(own_variable, parts.environ),
+                base_urls=settings["web.base_urls"],
+            )
+        )
+
+    def languages(self, ctx: Context) -> Languages:
+        """Return the language servers for the call."""
+        from hilt.lsp.access import Languages
+
+        access = self.shared.session(ctx.session).language_servers()
+        return Languages(access, ctx.fence, ctx.progress, self.shared.end_own_servers)
+
+    def desktop(self, ctx: Context) -> Desktop:
+        """Return the desktop for the call."""
+        from hilt.authority.principal import SessionPanic
+        from hilt.desktop.control import Desktop
+
+        called = time.time() - (time.perf_counter() - self._active.started)
+        panic = SessionPanic(self.shared.authority, ctx.session)
+        longest = ctx.settings["desktop.longest_side"]
+        return Desktop(self.shared.display, ctx.values, panic, ctx.fence, longest=longest, called=called)
+
+    def agents(self, ctx: Context) -> Agents:
+        """Return other agents, for the call."""
+        return self.shared.agents.for_call(ctx)
 
 
 def context_of_loading(parts: Parts) -> Context:

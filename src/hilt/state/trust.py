@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import NamedTuple
 
 from hilt.errors import ToolError
@@ -97,3 +98,9 @@ class Trust:
 def _row(file: ProjectFile) -> tuple[str, bytes, bytes]:
     # bytes: a path may not be valid UTF-8
     return file.kind, os.fsencode(file.root), os.fsencode(file.path)
+
+
+def trusts_file(state: str, environ: Mapping[str, str], file: ProjectFile, data: bytes) -> bool:
+    """Whether the user trusts a project's file with this content."""
+    with closing(Trust(state, everything=trusts_all(environ))) as trust:
+        return trust.is_trusted(file, sha256(data))

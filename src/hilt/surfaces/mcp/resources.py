@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from hilt.call import Call
 from hilt.errors import ToolError
-from hilt.parts import session_folder
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.skill_prompts import SkillPrompts
 
@@ -120,7 +119,7 @@ class Resources:
     # --- our own --------------------------------------------------------------------------------------------------
 
     def _folder(self, session: str) -> str:
-        return session_folder(self._runtime.parts.state, self._runtime.parts.id, session)
+        return self._runtime.parts.session(session).overflow.directory
 
     def _overflow(self, session: str) -> list[dict[str, Any]]:
         try:
