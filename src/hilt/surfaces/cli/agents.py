@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from hilt.call import Call
 from hilt.desk import agents as desk
@@ -14,18 +12,13 @@ from hilt.desk.agents import Agent, AgentDetails, AgentProcess
 from hilt.desk.encoding import plain
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
+from hilt.runtime import Runtime
 from hilt.surfaces.cli.call import show
-from hilt.surfaces.cli.layout import list_row, local_time
+from hilt.surfaces.cli.layout import list_row, local_time, print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import request
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.runtime import Runtime
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _LISTED_MAX = 1_000
 _RUNS_SHOWN = 5
@@ -67,7 +60,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         _serve(runtime, options)
         agents = desk.newest(runtime, _LISTED_MAX)
     if arguments.json:
-        return _print_json(list(map(plain, agents)))
+        return print_json(agents)
     for agent in _as_trees(agents):
         line = f"{'  ' * (agent.depth - 1)}{agent.id}  {local_time(agent.created)}  {_status(agent)}"
         sys.stdout.write(list_row(f"{line}  {agent.agent}  {agent.title}"))
@@ -99,10 +92,9 @@ def _show(options: Options, arguments: Namespace) -> int:
     if details is None:
         raise _unknown(arguments.id)
     if arguments.json:
-        fields: dict[str, Any] = plain(details)
-        for name in ("problem", "is_elsewhere"):
-            del fields[name]
-        return _print_json({**fields.pop("agent"), **fields})
+        hidden = ("agent", "problem", "is_elsewhere")
+        facts = {name: value for name, value in details._asdict().items() if name not in hidden}
+        return print_json(plain(details.agent) | facts)
     sys.stdout.write(inert(_details_text(details)) + "\n")
     return 0
 
@@ -181,8 +173,3 @@ def _unknown(id: str) -> ToolError:
 
 def _run_text(run: AgentProcess) -> str:
     return f"{run.outcome} on {run.machine}, process {run.owner}, hilt {run.version}, {local_time(run.began)}"
-
-
-def _print_json(data: object) -> int:
-    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
-    return 0

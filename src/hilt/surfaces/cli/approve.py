@@ -11,21 +11,16 @@ from typing import Literal
 from hilt import places
 from hilt.call import UserAnswer
 from hilt.desk import approvals
+from hilt.desk.approvals import Approval
 from hilt.desk.audit import workspace_id
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.formats.times import duration_seconds
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import local_time
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.terminal_prompt import BY, Terminal, prompt
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.desk.approvals import Approval
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _SECOND = 1_000_000_000
 _LONGEST_SECONDS = 9999 * 86_400

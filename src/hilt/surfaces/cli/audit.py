@@ -17,12 +17,7 @@ from hilt.desk.encoding import plain
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import print_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 
 _LARGEST = 2**63 - 1  # the largest integer of SQLite
 

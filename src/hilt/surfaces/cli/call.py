@@ -12,18 +12,13 @@ from typing import Any
 from hilt import wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
+from hilt.runtime import Runtime
 from hilt.schema import Schema, did_you_mean
 from hilt.surfaces import Usage
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import closed_by_signals, request
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.runtime import Runtime
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:

@@ -9,17 +9,12 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.installer import needs
 from hilt.output.terminal import inert
+from hilt.runtime import Runtime
 from hilt.surfaces import Usage
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.run import add_model_options, model_settings
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import wants_color
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.runtime import Runtime
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:

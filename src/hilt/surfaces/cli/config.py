@@ -12,13 +12,8 @@ from hilt.desk.settings import Setting, Sources, located, problems
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.layout import print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.opening import settings_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _WIDTH = 100
 

@@ -10,14 +10,9 @@ from hilt.call import UserAnswer
 from hilt.desk import approvals
 from hilt.formats.invisible import one_line
 from hilt.surfaces.cli.approve import summary
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.terminal_prompt import BY
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:

@@ -10,13 +10,8 @@ from textwrap import wrap
 from hilt.desk.diagnosis import Finding, diagnose
 from hilt.surfaces.cli.config import sources_of
 from hilt.surfaces.cli.layout import print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _NAME_WIDTH = 16
 _INDENT = 9 + _NAME_WIDTH + 1

@@ -10,13 +10,8 @@ from hilt.desk.explanation import ExplainedCall, explain
 from hilt.output.terminal import clip, inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _EXITS = {"allow": 0, "ask": 3, "deny": 1}
 

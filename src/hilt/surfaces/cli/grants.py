@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
 from hilt import places
 from hilt.desk import approvals
+from hilt.desk.approvals import Grant
 from hilt.desk.audit import workspace_id
 from hilt.desk.encoding import plain
 from hilt.formats.invisible import one_line
-from hilt.surfaces.cli.layout import local_time
+from hilt.surfaces.cli.layout import local_time, print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import run_for_person
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.desk.approvals import Grant
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:
@@ -44,11 +38,9 @@ def _list(options: Options, arguments: Namespace) -> int:
 def _print(workspace: str | None, *, as_json: bool) -> int:
     grants = approvals.grants(places.state_dir(os.environ), workspace)
     if as_json:
-        rows = [plain(grant) for grant in grants]
-        for row in rows:
-            del row["workspace"]
-        sys.stdout.write(json.dumps(rows, ensure_ascii=False) + "\n")
-        return 0
+        return print_json(
+            [{name: value for name, value in plain(grant).items() if name != "workspace"} for grant in grants]
+        )
     sys.stdout.write("".join(map(_grant, grants)) or "There are no grants.\n")
     return 0
 

@@ -19,15 +19,10 @@ from hilt.loaders import paths_of
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.doctor import lines_of
 from hilt.surfaces.cli.mcp_install import closing_lines, mode_of, proposal
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import change_text, confirm, refuse_tools, run_for_person
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Terminal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 RULES, _OTHER_RULES = paths_of("rules")
 

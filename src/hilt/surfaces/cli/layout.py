@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterable
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
 from hilt.desk.encoding import plain
+from hilt.formats.invisible import one_line
 from hilt.output import terminal
 
 WIDTH = 80
 _KEEPS_LINES = (" ", "\t", "- ", "* ", "|", "```")  # beginnings of lines that are not prose
 
 
-def print_json(data: Any) -> int:
-    """Print a value of the desk as a line of JSON, and return the exit status of success."""
-    sys.stdout.write(json.dumps(plain(data), ensure_ascii=False) + "\n")
+def print_json(data: Any, indent: int | None = None) -> int:
+    """Print a value of the desk as JSON, by default on one line, and return the exit status of success."""
+    sys.stdout.write(json.dumps(plain(data), ensure_ascii=False, indent=indent) + "\n")
     return 0
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each text as one line, with control and invisible characters made visible."""
+    sys.stdout.write("".join(terminal.inert(one_line(line)) + "\n" for line in lines))
 
 
 def local_time(nanoseconds: int) -> str:

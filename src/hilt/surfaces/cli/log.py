@@ -10,12 +10,7 @@ from hilt.desk import audit as desk
 from hilt.desk.audit import AuditEntry
 from hilt.output.terminal import clip, inert
 from hilt.surfaces.cli.audit import add_filters, as_json, filters, number, open_trail
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 
 POLL_SECONDS = 0.25
 _SHOWN = 20

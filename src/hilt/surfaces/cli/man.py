@@ -8,12 +8,7 @@ from collections.abc import Iterable, Iterator
 from hilt import __version__
 from hilt.surfaces.cli.commands import COMMANDS, GROUPS, parser_of
 from hilt.surfaces.cli.help_text import USAGE, global_sections, sections, usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 
 _DESCRIPTION = """hilt takes a tool call from an agent, decides whether it may run, runs it confined to one folder, and
 replies with a result for the model and a view for a person. Without a command it reads JSON requests from standard

@@ -10,17 +10,12 @@ from hilt.formats.invisible import one_line
 from hilt.output.terminal import clip, inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli import mcp_install
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.mcp import pipe
 from hilt.surfaces.mcp.command import ServeOptions, serve
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Page, Terminal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:

@@ -19,16 +19,10 @@ from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.parsing import suggestion
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser, suggestion
 from hilt.surfaces.cli.person import change_text, confirm, run_for_person
 from hilt.surfaces.cli.serve import PORT
 from hilt.surfaces.terminal_prompt import Terminal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options to pass on to the server
 _URL = f"http://127.0.0.1:{PORT}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from argparse import Namespace
+from argparse import Namespace as Namespace
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from hilt.desk import conversations
@@ -13,17 +14,14 @@ from hilt.desk.conversations import MAX_TURNS, RunLimits, TypedPrompt, new_id
 from hilt.errors import ToolError
 from hilt.output import run_events as events
 from hilt.surfaces import Usage
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import ENDING_SECONDS
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable
-
     from hilt.desk.conversations import Conversation
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _BRIEF_CHARACTERS = 100
 _MESSAGE_CHARACTERS = 300

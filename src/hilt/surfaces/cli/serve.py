@@ -13,15 +13,13 @@ from hilt.errors import ToolError
 from hilt.installer import needs
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.ancestry import ancestors
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import refuse_tools
 from hilt.surfaces.opening import open_runtime, surroundings_of
 from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
     from hilt.surfaces.http.serving import ServerOptions
 
 PORT = 7654

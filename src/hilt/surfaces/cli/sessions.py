@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import SUPPRESS
 from contextlib import suppress
 
 from hilt.desk import sessions as desk
-from hilt.desk.encoding import plain
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
-from hilt.surfaces.cli.layout import list_row, local_time
+from hilt.surfaces.cli.layout import list_row, local_time, print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:
@@ -59,8 +52,7 @@ def _list(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
         transcripts = desk.transcripts(runtime)
     if arguments.json:
-        sys.stdout.write(json.dumps(list(map(plain, transcripts)), ensure_ascii=False) + "\n")
-        return 0
+        return print_json(transcripts)
     for stored in transcripts:
         title = f"  {stored.title}" if stored.title else ""
         sys.stdout.write(list_row(f"{stored.id}  {local_time(stored.changed)}  {stored.model or ''}{title}"))
@@ -77,11 +69,9 @@ def _show(options: Options, arguments: Namespace) -> int:
 
 def _export(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        if arguments.format == "md":
-            text = desk.markdown(runtime, arguments.id)
-        else:
-            text = json.dumps(desk.records(runtime, arguments.id), ensure_ascii=False, indent=2) + "\n"
-    sys.stdout.write(text)
+        if arguments.format == "json":
+            return print_json(desk.records(runtime, arguments.id), indent=2)
+        sys.stdout.write(desk.markdown(runtime, arguments.id))
     return 0
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
 
 from hilt import places
 from hilt.desk import skills
+from hilt.desk.skills import LibraryContents, Skill
 from hilt.formats.invisible import one_line
-from hilt.output.terminal import inert
-from hilt.surfaces.cli.layout import list_row
+from hilt.surfaces.cli.layout import list_row, print_json, print_lines
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import refuse_tools
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.desk.skills import LibraryContents, Skill
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:
@@ -64,7 +57,7 @@ def _list(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
         contents = skills.contents(runtime)
     if arguments.json:
-        return _print_json(_listed(contents))
+        return print_json(_listed(contents))
     rows: list[str] = []
     width = max(map(len, contents.skills), default=0)
     for name, skill in contents.skills.items():
@@ -84,7 +77,7 @@ def _list(options: Options, arguments: Namespace) -> int:
     if contents.hidden:
         lines.append("hidden by one of the same name:")
         lines += [f"  {path}" for path in contents.hidden]
-    _write(lines)
+    print_lines(lines)
     return 0
 
 
@@ -126,11 +119,11 @@ def _show(options: Options, arguments: Namespace) -> int:
     files = [places.utf8_path(file) for file in skill.files]
     more = {"license": skill.license, "compatibility": skill.compatibility, "allowed_tools": skill.allowed_tools}
     if arguments.json:
-        return _print_json({**_facts(skill), **more, "files": files, "body": skill.body})
+        return print_json({**_facts(skill), **more, "files": files, "body": skill.body})
     lines = [skill.name, "", skill.description, "", f"{skill.source}, {skill.path}"]
     lines += [f"{key.replace('_', ' ')}: {value}" for key, value in more.items() if value]
     lines += [f"file: {file}" for file in files]
-    _write([*lines, "", *skill.body.split("\n")])
+    print_lines([*lines, "", *skill.body.split("\n")])
     return 0
 
 
@@ -143,16 +136,16 @@ def _new(options: Options, arguments: Namespace) -> int:
     lines = [os.path.join(path, "SKILL.md")]
     if not arguments.personal:
         lines.append(f"It is not loaded until you trust it: {places.command('trust', path)}")
-    _write(lines)
+    print_lines(lines)
     return 0
 
 
 def _check(options: Options, arguments: Namespace) -> int:
     problems = skills.problems(arguments.path)
     if arguments.json:
-        _print_json({"path": places.utf8_path(arguments.path), "valid": not problems, "problems": problems})
+        print_json({"path": places.utf8_path(arguments.path), "valid": not problems, "problems": problems})
     else:
-        _write([f"{arguments.path}: {problem}" for problem in problems] or [f"{arguments.path}: valid"])
+        print_lines([f"{arguments.path}: {problem}" for problem in problems] or [f"{arguments.path}: valid"])
     return 1 if problems else 0
 
 
@@ -162,7 +155,7 @@ def _check(options: Options, arguments: Namespace) -> int:
 def _install(options: Options, arguments: Namespace) -> int:
     refuse_tools("skills install")
     path, earlier = skills.install(arguments.path, replace=arguments.force)
-    _write([f"Installed {path}" if earlier is None else f"Replaced {path}. The earlier one is in {earlier}"])
+    print_lines([f"Installed {path}" if earlier is None else f"Replaced {path}. The earlier one is in {earlier}"])
     return 0
 
 
@@ -170,16 +163,7 @@ def _remove(options: Options, arguments: Namespace) -> int:
     refuse_tools("skills remove")
     path, earlier = skills.remove(arguments.name)
     if earlier is None:
-        _write([f"Removed the link {path}"])
+        print_lines([f"Removed the link {path}"])
     else:
-        _write([f"Removed {path}", f"To restore it: {places.command('skills', 'install', earlier)}"])
+        print_lines([f"Removed {path}", f"To restore it: {places.command('skills', 'install', earlier)}"])
     return 0
-
-
-def _print_json(data: Any) -> int:
-    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
-    return 0
-
-
-def _write(lines: list[str]) -> None:
-    sys.stdout.write("".join(inert(one_line(line)) + "\n" for line in lines))

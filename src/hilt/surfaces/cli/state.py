@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 
 from hilt import places
 from hilt.desk import storage
-from hilt.desk.encoding import plain
 from hilt.formats.numbers import file_size
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
-from hilt.surfaces.cli.layout import wrapped
+from hilt.surfaces.cli.layout import print_json, wrapped
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Terminal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _INDENT = 26  # of the text beside size and name
 
@@ -73,8 +66,7 @@ def _show(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
         stored = storage.stored(runtime)
     if arguments.json:
-        sys.stdout.write(json.dumps(plain(stored), ensure_ascii=False) + "\n")
-        return 0
+        return print_json(stored)
     room = "" if stored.free_bytes is None else f"; {file_size(stored.free_bytes)} free on the disk"
     total, quota = file_size(stored.bytes), file_size(stored.quota_bytes)
     sys.stdout.write(f"{inert(stored.directory)}: {total} of {quota} (state.mb){room}\n\n")

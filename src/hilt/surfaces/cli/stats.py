@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -14,12 +13,8 @@ from hilt.output.metrics import bars
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.audit import open_trail, parse_since
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
+from hilt.surfaces.cli.layout import print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 
 _WIDTH = 80  # unless the terminal is wider
 _NAME_MAX = 24
@@ -60,7 +55,9 @@ def _run(options: Options, arguments: Namespace) -> int:
             filters["workspace"] = workspace_id(options["workspace"])
         width = _width()
         usage = trail.usage(**filters, parts=min(_PLOT_MAX, width - _NAME_MAX - 36))
-    sys.stdout.write(_as_json(usage) if arguments.json else _table(usage, width))
+    if arguments.json:
+        return print_json(usage)
+    sys.stdout.write(_table(usage, width))
     return 0
 
 
@@ -68,11 +65,6 @@ def _width() -> int:
     from shutil import get_terminal_size
 
     return max(_WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
-
-
-def _as_json(usage: UsageReport) -> str:
-    fields = usage._asdict() | {"tools": [use._asdict() for use in usage.tools]}
-    return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
 def _table(usage: UsageReport, width: int) -> str:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 from hilt.call import Call, Result
 from hilt.desk.tasks import STATUS
+from hilt.runtime import Runtime
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.call import show
+from hilt.surfaces.cli.layout import print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.runtime import Runtime
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:
@@ -76,7 +71,7 @@ def _list(options: Options, arguments: Namespace) -> int:
     if not result.ok or result.view is None:
         return show(result, raw=False)
     if arguments.json:
-        return _print_json({"tasks": tasks})
+        return print_json({"tasks": tasks})
     if not tasks:
         sys.stdout.write("There are no tasks.\n")
         return 0
@@ -126,9 +121,4 @@ def _call(runtime: Runtime, args: dict[str, Any]) -> Result:
 
 
 def _printed(result: Result, *, as_json: bool) -> int:
-    return _print_json(result.data) if as_json and result.ok else show(result, raw=False)
-
-
-def _print_json(data: dict[str, Any]) -> int:
-    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
-    return 0
+    return print_json(result.data) if as_json and result.ok else show(result, raw=False)

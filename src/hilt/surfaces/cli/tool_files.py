@@ -6,28 +6,23 @@ Commands that decide whether a file may run (install, remove, trust) require a p
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from typing import NoReturn
 
 from hilt import places
+from hilt.call import ApprovalRequest
 from hilt.desk import custom_tools, installed_tools
 from hilt.desk.custom_tools import CheckedTool, CustomTools, Definition, ToolCheck
 from hilt.desk.installed_tools import StagedTool
 from hilt.errors import ToolError
 from hilt.formats.invisible import decoded, one_line
 from hilt.output.terminal import inert
+from hilt.surfaces.cli.layout import print_lines
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person, run_for_person
 from hilt.surfaces.cli.trust import trust_file
 from hilt.surfaces.opening import open_runtime, surroundings_of
 from hilt.surfaces.terminal_prompt import Terminal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.call import ApprovalRequest
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 
 def build(parser: Parser) -> None:
@@ -127,9 +122,9 @@ def describe(definition: Definition) -> str:
 def _new(options: Options, arguments: Namespace) -> int:
     project = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     path = custom_tools.new(arguments.name, arguments.kind, None if arguments.personal else os.path.realpath(project))
-    sys.stdout.write(f"{inert(one_line(path))}\n")
+    print_lines([path])
     if not arguments.personal:
-        sys.stdout.write(f"It is not loaded until you trust it: {places.command('tools', 'trust')}\n")
+        print_lines([f"It is not loaded until you trust it: {places.command('tools', 'trust')}"])
     return 0
 
 
@@ -140,7 +135,7 @@ def _check(options: Options, arguments: Namespace) -> int:
     lines = lines or [
         "There are no custom tools." if arguments.path is None else f"{os.path.abspath(arguments.path)}: not a tool"
     ]
-    sys.stdout.write("".join(inert(one_line(line)) + "\n" for line in lines))
+    print_lines(lines)
     return 0 if checked.ok else 1
 
 

@@ -9,18 +9,12 @@ from typing import Any
 
 from hilt.desk import tools as desk
 from hilt.desk.custom_tools import CustomTools
-from hilt.desk.encoding import plain
 from hilt.desk.tools import CHARACTERS_PER_TOKEN, AvailableTool, DefinitionCost, ListCost, ToolCost
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
-from hilt.surfaces.cli.layout import list_row, wrapped
+from hilt.surfaces.cli.layout import list_row, print_json, wrapped
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 FORMATS = ("openai", "anthropic", "mcp")
 
@@ -33,8 +27,7 @@ def schema(options: Options, words: list[str]) -> int:
     with open_runtime(options) as runtime:
         listed = runtime.parts.authority.listed_tools(runtime.session)
         tools = [_formatted(kind, tool.name, tool.description, tool.schema) for tool in listed]
-    sys.stdout.write(json.dumps({"tools": tools} if kind == "mcp" else tools, indent=2, ensure_ascii=False) + "\n")
-    return 0
+    return print_json({"tools": tools} if kind == "mcp" else tools, indent=2)
 
 
 def _formatted(kind: str, name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +73,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         sys.stdout.write("".join(f"{tool.name}\n" for tool in tools))
         return 0
     if arguments.json:
-        return _print_json(tools, custom)
+        return print_json(_listed(tools, custom))
     finding = {tool.name for tool in finders}
     effects = ["finds" if tool.name in finding else ", ".join(tool.effects) for tool in tools]
     width, effects_width = max((len(tool.name) for tool in tools), default=0), max(map(len, effects), default=0)
@@ -94,15 +87,13 @@ def _list(options: Options, arguments: Namespace) -> int:
     return 0
 
 
-def _print_json(tools: Sequence[AvailableTool], custom: CustomTools) -> int:
+def _listed(tools: Sequence[AvailableTool], custom: CustomTools) -> dict[str, Any]:
     fields = ("name", "source", "effects", "description")
-    data = {
+    return {
         "tools": [{name: getattr(tool, name) for name in fields} for tool in tools],
         "problems": [{"place": problem.place, "message": problem.message} for problem in custom.problems],
         "untrusted": [file.path for file in custom.untrusted],
     }
-    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
-    return 0
 
 
 def _tokens(options: Options, *, as_json: bool) -> int:
@@ -113,15 +104,17 @@ def _tokens(options: Options, *, as_json: bool) -> int:
     for profile in desk.PROFILES:
         with open_runtime({**options, "profile": profile}) as runtime:
             lists += [(profile, list_cost) for list_cost in desk.list_costs(runtime)]
-    sys.stdout.write(_cost_data(each, lists) if as_json else _cost_table(each, lists))
+    if as_json:
+        return print_json(_cost_data(each, lists), indent=2)
+    sys.stdout.write(_cost_table(each, lists))
     return 0
 
 
-def _cost_data(each: Sequence[ToolCost], lists: Sequence[tuple[str, ListCost]]) -> str:
+def _cost_data(each: Sequence[ToolCost], lists: Sequence[tuple[str, ListCost]]) -> dict[str, Any]:
     def fields(cost: DefinitionCost) -> dict[str, int]:
         return {"characters": cost.characters, "tokens": cost.tokens}
 
-    data = {
+    return {
         "tools": [{"name": tool.name, **fields(tool.full), "lean": fields(tool.lean)} for tool in each],
         "sets": [
             {"profile": profile, "lean": lean, "search": search, "tools": total.tools, **fields(total)}
@@ -129,7 +122,6 @@ def _cost_data(each: Sequence[ToolCost], lists: Sequence[tuple[str, ListCost]]) 
         ],
         "characters_per_token": CHARACTERS_PER_TOKEN,
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _cost_table(each: Sequence[ToolCost], lists: Sequence[tuple[str, ListCost]]) -> str:
@@ -157,8 +149,7 @@ def show(options: Options, name: str, *, as_json: bool = False) -> int:
     with open_runtime(options) as runtime:
         tool, custom = desk.describe(runtime, name)
     if as_json:
-        sys.stdout.write(json.dumps(plain(tool), ensure_ascii=False) + "\n")
-        return 0
+        return print_json(tool)
     sys.stdout.write(f"{inert(tool.name)}\n\n{wrapped(tool.description)}\n\n")
     if tool.details:
         sys.stdout.write(f"{wrapped(tool.details)}\n\n")

@@ -10,17 +10,12 @@ from hilt import places
 from hilt.desk import trust as desk
 from hilt.errors import ToolError
 from hilt.formats.invisible import decoded, one_line
+from hilt.loaders import ProjectFile
 from hilt.surfaces.cli.layout import local_time, print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.loaders import ProjectFile
-    from hilt.surfaces.cli.parsing import Options, Parser
-    from hilt.surfaces.terminal_prompt import Terminal
+from hilt.surfaces.terminal_prompt import Terminal
 
 _STATES = {
     "trusted": "trusted {since}",

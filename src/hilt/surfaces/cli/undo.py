@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
+from hilt.runtime import Runtime
 from hilt.surfaces.cli.call import show
+from hilt.surfaces.cli.layout import print_json
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.runtime import Runtime
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 _SHOWN = 20
 
@@ -88,7 +83,7 @@ def _run_action(options: Options, arguments: Namespace, args: dict[str, Any]) ->
     if arguments.raw or result.error is not None:
         return show(result, raw=arguments.raw)
     if arguments.json:
-        _print_json(_data(result))
+        print_json(_data(result))
     elif result.data is None:
         return show(result, raw=False)
     else:
@@ -101,10 +96,6 @@ def _data(result: Result) -> dict[str, Any]:
         return dict(result.data)
     fields = {name: result.meta[name] for name in ("id", "files") if name in result.meta}
     return {**fields, "text": result.text}
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
 
 
 def _print_list(data: dict[str, Any]) -> None:
@@ -144,10 +135,10 @@ def _undo_last(runtime: Runtime, arguments: Namespace) -> int:
         if not arguments.json:
             sys.stdout.write(inert(restored.text) + "\n")
         else:
-            _print_json({**change, "diff": preview.text, "restored": True, "files": restored.meta.get("files", [])})
+            print_json({**change, "diff": preview.text, "restored": True, "files": restored.meta.get("files", [])})
         return 0
     if arguments.json:
-        _print_json({**change, "diff": preview.text, "restored": False})
+        print_json({**change, "diff": preview.text, "restored": False})
         return 0
     sys.stdout.write("Nothing was undone.\n")
     return 1

@@ -18,14 +18,9 @@ from hilt.formats.numbers import file_size
 from hilt.installer import remove_command
 from hilt.output.terminal import inert
 from hilt.surfaces import resident
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import change_text, confirm, refuse_tools, run_for_person
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
-    from hilt.surfaces.terminal_prompt import Terminal
+from hilt.surfaces.terminal_prompt import Terminal
 
 
 class Traces(NamedTuple):

@@ -13,13 +13,8 @@ from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.opening import open_runtime
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from hilt.surfaces.cli.parsing import Options, Parser
 
 CONCURRENCY = 8
 
