@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hilt.authority.explanation import Explanation
     from hilt.authority.hooks import EventResult
     from hilt.lsp.access import Connect
+    from hilt.skills.library import SkillLibrary
 
 
 class Runtime:
@@ -182,6 +183,14 @@ class Runtime:
         prepared = pipeline.prepare(active.call, *match)
         ctx = world.context(active)
         return explain(prepared, ctx, world.voters(active, prepared), authority.hooks(ctx), authority)
+
+    def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return name, description and schema of every tool listed for a model, as the active dialect names them."""
+        return [(tool.name, tool.description, tool.schema) for tool in self.parts.authority.listed_tools(self.session)]
+
+    def skills(self) -> SkillLibrary:
+        """Return the skills and commands of the workspace and the user."""
+        return self.parts.skills
 
     def resolve(self, call: Call) -> tuple[Call, FoundTool]:
         """Return a call, or the call that it forwards, with its tool."""
