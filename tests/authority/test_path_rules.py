@@ -300,10 +300,10 @@ def test_rules_that_match_too_many_outside_files_refuse_commands(world):
 def test_denied_files_are_found_in_an_unlistable_folder(base):
     script = (
         "import sys; from tests.state.ordinary import obey_permissions; obey_permissions();"
-        "from hilt.sandbox import denied; base = sys.argv[1];"
+        "from hilt.processes.confinement import denied_paths; base = sys.argv[1];"
         "reach = lambda path: 'yes' if path.startswith(base + '/shut/ann/x') else 'maybe'"
         " if (base + '/shut/ann/x').startswith(path) else 'no';"
-        "print(denied.find(reach, [base + '/shut/ann/x'], ()))"
+        "print(denied_paths(reach, [base + '/shut/ann/x'], ()))"
     )
     base = os.path.realpath(base)
     inner = os.path.join(base, "shut/ann/x")

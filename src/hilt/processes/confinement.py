@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import partial
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 
 _TEXT_BYTES = 4 << 20
+_MAX_MATCHES = 1_000
+_MAX_PATHS = 20_000
+_PSEUDO_FOLDERS = ("/proc", "/sys", "/dev")  # a sandbox has its own
+Reach = Callable[[str], str]  # for a path: "yes", "maybe" if something below may be denied, "no"
 
 
 class CallScope(Protocol):
@@ -354,7 +358,6 @@ def _text(door: Door, real: str) -> str | None:
 
 def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> Profile:
     """Return the profile with the paths that rules deny."""
-    from hilt.sandbox import denied
     from hilt.sandbox.profile import innermost
 
     outside: dict[str, bool] = {}
@@ -362,10 +365,10 @@ def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> P
         starts = watch.literal_prefixes()
         if starts:
             # a folder above a start may be unreadable
-            outside |= dict.fromkeys(denied.find(watch.reach, ("/", *starts), profile.roots), hides)
+            outside |= dict.fromkeys(denied_paths(watch.reach, ("/", *starts), profile.roots), hides)
         if about_git := watch.naming(".git"):
             repositories = [os.path.join(root, ".git") for root in profile.roots]
-            outside |= dict.fromkeys(denied.find(about_git.reach, repositories, ()), hides)
+            outside |= dict.fromkeys(denied_paths(about_git.reach, repositories, ()), hides)
     unreadable = tuple(path for path, hides in outside.items() if hides)
     missing = [
         path for path in sorted(write.literal_paths()) if innermost(path, profile.roots) and not os.path.lexists(path)
@@ -377,3 +380,35 @@ def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> P
         denied_missing=tuple(missing),
         always_readable=tuple(path for path in profile.always_readable if not innermost(path, unreadable)),
     )
+
+
+def denied_paths(reach: Reach, starts: Iterable[str], roots: tuple[str, ...]) -> list[str]:
+    """Return the real paths outside the roots that rules deny, at or below `starts`; raise if there are too many."""
+    from hilt.sandbox.profile import innermost
+
+    denied_paths: dict[str, None] = {}
+    pending = list(starts)
+    seen: set[str] = set()
+    while pending:
+        path = pending.pop()
+        if path in seen or path in _PSEUDO_FOLDERS or innermost(path, roots):
+            continue
+        seen.add(path)
+        reached = reach(path)
+        if reached == "yes" and os.path.lexists(path):
+            denied_paths[os.path.realpath(path)] = None
+        elif reached == "maybe" and not os.path.islink(path):
+            try:
+                names = os.listdir(path)
+            except OSError:
+                continue
+            # few names match, so only those are visited
+            pending += [full for full in (os.path.join(path, name) for name in names) if reach(full) != "no"]
+        if len(denied_paths) > _MAX_MATCHES or len(seen) > _MAX_PATHS:
+            raise ToolError(
+                "sandbox_unavailable",
+                f"The rules on paths outside the workspace match more than {_MAX_MATCHES} files,"
+                f" or more than {_MAX_PATHS} paths must be checked.",
+                suggestion="Ask the user to write rules that name folders.",
+            )
+    return [path for path in denied_paths if not innermost(path, roots)]
