@@ -14,7 +14,7 @@ from hilt import Output, ToolError, tool
 from hilt.call import Call, Result
 from hilt.call_threads import WORKERS_MAX
 from hilt.testing import temporary_runtime
-from tests.handles import open_below
+from tests.open_files import open_below
 from tests.programs import needs_sandbox
 
 

@@ -11,15 +11,13 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
+from hilt import handles
 from hilt.places import RealPaths, config_dir, is_below
 
 MAX_BYTES = 1024 * 1024  # of a file that a person reviews
-
-_HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 Source = Literal["project", "personal", "directory", "built-in"]  # directory: named in settings
@@ -219,7 +217,7 @@ def project_file(path: str) -> ProjectFile | None:
 @contextmanager
 def open_folder(path: str, *, follow: bool = False) -> Iterator[int]:
     """Yield a descriptor of a folder; unless `follow` is set, no link on its path is followed."""
-    handle = os.open(path, _FOLDER & ~os.O_NOFOLLOW) if follow else _walk(path, _FOLDER)
+    handle = os.open(path, handles.LISTED & ~os.O_NOFOLLOW) if follow else _open(path, handles.LISTED)
     try:
         yield handle
     finally:
@@ -228,7 +226,7 @@ def open_folder(path: str, *, follow: bool = False) -> Iterator[int]:
 
 def read(path: str, *, follow: bool = False, limit: int = MAX_BYTES) -> bytes:
     """Return the bytes of a regular file; unless `follow` is set, no link on its path is followed."""
-    handle = os.open(path, _FILE) if follow else _walk(path, _FILE | os.O_NOFOLLOW)
+    handle = os.open(path, handles.FILE & ~os.O_NOFOLLOW) if follow else _open(path, handles.FILE)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise UnreadableFile("it is not a regular file")
@@ -244,29 +242,16 @@ def read(path: str, *, follow: bool = False, limit: int = MAX_BYTES) -> bytes:
     return b"".join(pieces)
 
 
-def _walk(path: str, flags: int) -> int:
+def _open(path: str, flags: int) -> int:
     """Open an absolute path without following links, and return its descriptor."""
-    names = [name for name in path.split("/") if name]
-    handle = os.open("/", _HANDLE)
-    for count, name in enumerate(names, 1):
-        folder = handle
-        try:
-            handle = os.open(name, flags if count == len(names) else _HANDLE, dir_fd=folder)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and _is_link(folder, name):
-                raise UnreadableFile(
-                    f"/{'/'.join(names[:count])} is a symbolic link, which hilt does not follow to a project's files; "
-                    "replace it with a copy",
-                    "denied",
-                ) from None
-            raise
-        finally:
-            os.close(folder)
-    return handle
-
-
-def _is_link(folder: int, name: str) -> bool:
     try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
+        return handles.open_in_folder(path, flags)
+    except OSError as error:
+        parents = accumulate(path.strip("/").split("/"), "{}/{}".format)
+        link = next((f"/{parent}" for parent in parents if os.path.islink(f"/{parent}")), "")
+        if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) or not link:
+            raise
+        raise UnreadableFile(
+            f"{link} is a symbolic link, which hilt does not follow to a project's files; replace it with a copy",
+            "denied",
+        ) from None

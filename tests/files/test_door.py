@@ -18,7 +18,7 @@ from hilt.files.door import Door, Root
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.runtime import Runtime
 from hilt.testing import environment
-from tests.handles import open_below
+from tests.open_files import open_below
 
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 

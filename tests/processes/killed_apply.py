@@ -22,9 +22,9 @@ from hilt.fence import Fence
 from hilt.files import command_changes
 from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
+from hilt.handles import open_folder
 from hilt.runtime import Runtime
 from hilt.sandbox import layers, overlay
-from hilt.sandbox.handles import open_folder
 from hilt.state.history import Recording
 from hilt.testing import environment
 from tests.processes.overlaid import tree

@@ -11,9 +11,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, NamedTuple
 
+from hilt import handles
 from hilt.errors import ToolError
 from hilt.sandbox import capturing, spawning
 from hilt.surroundings import Surroundings
@@ -27,7 +28,6 @@ TOTAL_BYTES = 200 << 20  # of all changed files
 LINK, MODULE = "120000", "160000"
 
 _PIECE = 1 << 20
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HARDENED = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.untrackedCache=false"),
     *(
@@ -303,15 +303,12 @@ def _file(folder: str, path: str) -> Iterator[BinaryIO | FileState | None]:
 @contextmanager
 def _opened(folder: str, names: Sequence[str], *, create: bool = False) -> Iterator[int]:
     """Yield a handle of a folder below another; links among the folders are not followed."""
-    handle = os.open(folder, _DIRECTORY)
+    start = os.open(folder, handles.FOLDER)
     try:
-        for name in names:
-            if create:
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=handle)
-            inner = os.open(name, _DIRECTORY, dir_fd=handle)
-            os.close(handle)
-            handle = inner
+        handle = handles.open_folder("/".join(names), start, mode=0o777 if create else None)
+    finally:
+        os.close(start)
+    try:
         yield handle
     finally:
         os.close(handle)

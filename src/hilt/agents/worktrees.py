@@ -361,7 +361,7 @@ def _joined(texts: list[str]) -> str:
 
 def _remove(top: str, git_dir: str) -> None:
     """Remove a worktree and its metadata; a link that was put on the path in the repository is not followed."""
-    from hilt.sandbox.handles import remove_path
+    from hilt.handles import remove_path
 
     remove_path(os.path.join(os.path.realpath(os.path.dirname(top)), os.path.basename(top)))
     remove_path(git_dir)

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from hilt.errors import ToolError
 from hilt.files.writing import CAPABILITY, safe_mode
-from hilt.sandbox.handles import open_folder
+from hilt.handles import LISTED, open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hilt.files.copying import CopiedSteps
 
 HANDLE = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ALL = 0o700
 DEPTH_MAX = 200
 _COMPARED_BYTES = 1 << 16
@@ -197,7 +196,7 @@ def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) 
     if depth >= DEPTH_MAX:
         raise too_deep()
     try:
-        inner = os.open(name, FOLDER, dir_fd=folder)
+        inner = os.open(name, LISTED, dir_fd=folder)
     except OSError:
         tree.is_changed = True  # or unreadable, so that its contents are unknown
         return
@@ -219,7 +218,7 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
         is_closed = status.st_mode & ALL != ALL and os.geteuid() != 0
         if is_closed:
             os.chmod(f"/proc/self/fd/{handle}", status.st_mode & 0o7777 | ALL)
-        folder = os.open(".", FOLDER, dir_fd=handle)
+        folder = os.open(".", LISTED, dir_fd=handle)
         try:
             yield folder, status
         finally:
@@ -232,7 +231,7 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
 
 def list_names(folder: int) -> list[str]:
     """Return the names in a folder that may be open without the right to list it."""
-    inner = os.open(".", FOLDER, dir_fd=folder)
+    inner = os.open(".", LISTED, dir_fd=folder)
     try:
         return os.listdir(inner)
     finally:

@@ -20,8 +20,8 @@ from hilt.files.door import plain_error
 from hilt.files.editing import FileDiff, diff_of_bytes
 from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
+from hilt.handles import LISTED, open_folder, remove_tree
 from hilt.policy.later import runner
-from hilt.sandbox.handles import open_folder, remove_tree
 from hilt.sandbox.layers import OpenPlace, open_layer
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, RecordedChange, Recording, Version
@@ -524,7 +524,7 @@ def _read(around: int, name: str, inner: str, contents: dict[str, _File], readin
     try:
         status = os.stat(name, dir_fd=around, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
-            folder = os.open(name, collecting.FOLDER, dir_fd=around)
+            folder = os.open(name, LISTED, dir_fd=around)
             try:
                 for entry in sorted(os.listdir(folder)):
                     _read(folder, entry, f"{inner}/{entry}" if inner else entry, contents, reading)

@@ -14,9 +14,9 @@ from contextlib import suppress
 from errno import ENOENT, ENXIO
 from typing import Self
 
-from hilt.files.collecting import DEPTH_MAX, FOLDER, is_whiteout, opened, take_marks, too_deep
+from hilt.files.collecting import DEPTH_MAX, is_whiteout, opened, take_marks, too_deep
 from hilt.files.writing import safe_mode
-from hilt.sandbox.handles import open_folder
+from hilt.handles import LISTED, open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
 
@@ -166,7 +166,7 @@ def _is_folder(status: os.stat_result) -> bool:
 
 def _open_same(name: str, around: int, status: os.stat_result) -> int:
     """Open a folder for listing; raise FileNotFoundError if it was replaced."""
-    folder = os.open(name, FOLDER, dir_fd=around)
+    folder = os.open(name, LISTED, dir_fd=around)
     if os.path.samestat(os.fstat(folder), status):
         return folder
     os.close(folder)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.names import GIT_PARTS, fold
+from hilt.handles import FILE, FOLDER, LISTED
 from hilt.homes import Homes
 from hilt.policy.paths import PathRules
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 LINKS_MAX = 40
 PATH_MAX = 4096
-
-_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Root:
@@ -98,7 +96,7 @@ class Root:
     def open(self) -> int:
         """Open the folder and return its descriptor; not cached, because a workspace may be replaced."""
         try:
-            return os.open(self.real, _DIRECTORY)
+            return os.open(self.real, FOLDER)
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise ToolError("file_not_found", f"The workspace cannot be opened: {reason}.") from error
@@ -307,7 +305,7 @@ class Door:
             raise _not_found(place.path)
         if not stat.S_ISREG(place.status.st_mode):
             raise not_a_file(place.path, place.status.st_mode)
-        descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
+        descriptor = os.open(place.name, FILE, dir_fd=place.folder)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -331,8 +329,7 @@ class Door:
                     f"{place.path} is not a folder.",
                     suggestion="Use stat_file or read_file for a file.",
                 )
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(place.name, flags, dir_fd=place.folder)
+            descriptor = os.open(place.name, LISTED, dir_fd=place.folder)
             try:
                 if self.marked is not None:
                     self.check_object(os.fstat(descriptor), place.path)
@@ -453,7 +450,7 @@ class _Walk:
     def _enter(self, part: str, names: Sequence[str]) -> bool:
         """Enter the folder `part` of the last folder; return False if it is a link, a file or missing."""
         try:
-            handle = os.open(part, _DIRECTORY, dir_fd=self._handles[-1])
+            handle = os.open(part, FOLDER, dir_fd=self._handles[-1])
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
                 return False
@@ -523,7 +520,7 @@ class _Walk:
 def _worktree(folder: int) -> str:
     """Return what shows that worktrees use an open folder, which needs no HEAD for that; "" if nothing does."""
     try:
-        worktrees = os.open("worktrees", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        worktrees = os.open("worktrees", LISTED, dir_fd=folder)
     except OSError:
         return ""
     try:

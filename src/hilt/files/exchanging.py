@@ -17,7 +17,7 @@ from errno import EEXIST, EINVAL, ENOSYS
 from typing import Self
 
 from hilt.files.collecting import ALL, HANDLE
-from hilt.sandbox.handles import open_folder
+from hilt.handles import open_folder
 from hilt.state.history import LayerStep, Version
 
 _NO_REPLACE, _EXCHANGE = 1, 2
@@ -247,21 +247,11 @@ class SlotExchange:
         cached = self._handles.get((base, path))
         if cached is not None:
             return cached
-        handle = open_folder(base) if base else os.dup(self.layer)
+        start = open_folder(base) if base else os.dup(self.layer)
         try:
-            for name in filter(None, path.split("/")):
-                try:
-                    inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=handle)
-                except FileNotFoundError:
-                    if not makes_folders:
-                        raise
-                    os.mkdir(name, 0o755 if base else ALL, dir_fd=handle)
-                    inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=handle)
-                os.close(handle)
-                handle = inner
-        except BaseException:
-            os.close(handle)
-            raise
+            handle = open_folder(path, start, mode=(0o755 if base else ALL) if makes_folders else None)
+        finally:
+            os.close(start)
         self._handles[base, path] = handle
         return handle
 

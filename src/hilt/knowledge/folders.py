@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from hilt.formats.times import is_settled
+from hilt.handles import FILE, open_in_folder
 
 DEPTH_MAX = 8
 FILES_MAX = 20_000
@@ -25,9 +26,6 @@ _SUFFIXES = {
     "command": (".md",),
 }
 SKILL = "SKILL.md"
-
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 # the size and modification time of a file, to detect changes; time 0: read it again.
@@ -91,7 +89,7 @@ class FolderShelf:
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
         """Return the beginning of an entry and its stamp; None if it is no longer a readable file."""
         try:
-            descriptor = _open_real(path)
+            descriptor = open_in_folder(path, FILE)  # another path was checked
         except OSError:
             return None
         try:
@@ -206,20 +204,6 @@ def _add_stamps(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
         else:
             complete = False
     return complete
-
-
-def _open_real(path: str) -> int:
-    """Open a file by its real path; fail if a component is now a link, because another path was checked."""
-    folder = os.open("/", _FOLDER)
-    try:
-        *names, last = path.strip("/").split("/")
-        for name in names:
-            inner = os.open(name, _FOLDER, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        return os.open(last, _FILE, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 def _is_plain_file(path: str) -> bool:

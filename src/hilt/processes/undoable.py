@@ -12,8 +12,8 @@ from hilt.errors import ToolError
 from hilt.files import command_changes
 from hilt.files.command_changes import CommandChange
 from hilt.files.workspace import Workspace
+from hilt.handles import remove_tree
 from hilt.sandbox import disarming, layers, overlay
-from hilt.sandbox.handles import remove_tree
 from hilt.sandbox.layers import LayerPlaces
 from hilt.sandbox.overlay import UpperLayer
 from hilt.sandbox.profile import PathJudge, plain_names

@@ -20,6 +20,7 @@ from time import monotonic, sleep
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.handles import SWAPPED, renamed
 from hilt.places import RealPaths
 from hilt.sandbox import mountpoints, seccomp, view
 from hilt.sandbox.backend import (
@@ -32,7 +33,6 @@ from hilt.sandbox.backend import (
     StartSteps,
 )
 from hilt.sandbox.disarming import Guard
-from hilt.sandbox.handles import SWAPPED, renamed
 from hilt.sandbox.profile import is_below, plain_names
 
 TYPE_CHECKING = False
@@ -334,8 +334,8 @@ def _mounts_overlays(program: str, state: str) -> bool:
     """Whether the kernel lets this user mount overlays (5.11 for ordinary users) in the state directory."""
     import shlex
 
+    from hilt.handles import remove_path
     from hilt.sandbox import layers, overlay
-    from hilt.sandbox.handles import remove_path
 
     folder = os.path.join(os.path.realpath(state), f"probe-{os.urandom(4).hex()}")
     probed = os.path.join(folder, "probed")

@@ -18,9 +18,9 @@ from time import time_ns
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
+from hilt.handles import exchange
 from hilt.sandbox import gitfiles
 from hilt.sandbox.gitfiles import HARMLESS, GitVerdict
-from hilt.sandbox.handles import exchange
 from hilt.sandbox.layers import LAYERS
 from hilt.sandbox.profile import is_below
 from hilt.sandbox.repositories import REFERENCES, SEQUENCES, GitReader, Part, Waypoint, waypoints_above

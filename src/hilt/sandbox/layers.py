@@ -16,10 +16,9 @@ from errno import ESTALE
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
-from hilt.sandbox.handles import open_folder
+from hilt.handles import FOLDER, open_folder
 
 LAYERS = ".hilt-undo-"  # prefix of a place outside the state directory
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _RECORD_BYTES = 1 << 14
 _MOUNTS = "/proc/self/mountinfo"
 _TMPFS = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
@@ -88,7 +87,7 @@ def open_layer(path: str, state: str) -> Iterator[int]:
 
 def open_own(name: str, parent: int, inode: int = 0) -> int:
     """Open a folder that only this user can enter; raise if it is something else, or has another inode."""
-    handle = os.open(name, _FOLDER, dir_fd=parent)
+    handle = os.open(name, FOLDER, dir_fd=parent)
     status = os.fstat(handle)
     if (
         status.st_uid != os.geteuid()

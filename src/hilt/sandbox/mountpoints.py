@@ -23,7 +23,7 @@ from time import sleep
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox.handles import SWAPPED, Parents, renamed
+from hilt.handles import SWAPPED, Parents, renamed
 
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005

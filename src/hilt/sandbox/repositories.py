@@ -18,8 +18,8 @@ from errno import EACCES, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from typing import NamedTuple
 
 from hilt.formats.names import fold, is_repository
+from hilt.handles import open_below
 from hilt.sandbox import gitfiles
-from hilt.sandbox.handles import open_below
 from hilt.sandbox.profile import is_below
 
 TYPE_CHECKING = False

@@ -15,7 +15,7 @@ from itertools import count
 from time import monotonic, thread_time
 
 from hilt.errors import ToolError
-from hilt.sandbox.handles import remove_tree
+from hilt.handles import remove_tree
 from hilt.sandbox.spawning import Excess
 
 _SLICE_SECONDS = 0.003

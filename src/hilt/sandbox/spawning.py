@@ -410,7 +410,7 @@ def refusal(program: str, step: str, number: int) -> ToolError:
         code = "permission_denied" if number == errno.EACCES else "file_not_found"
         message = f"Cannot enter the working directory of {program}: {problem}."
     elif step == "confinement" and number == errno.ESTALE:
-        from hilt.sandbox.handles import renamed
+        from hilt.handles import renamed
 
         return renamed()
     elif step == "confinement":

@@ -34,9 +34,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.handles import open_folder
 from hilt.places import RealPaths
 from hilt.sandbox import mounting, mountpoints, repositories, sensitive
-from hilt.sandbox.handles import open_folder
 from hilt.sandbox.profile import PathJudge, innermost, is_below, is_plain, own_programs
 
 TYPE_CHECKING = False

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.context import Context
+from hilt.handles import FILE
 from hilt.places import utf8_path
 from hilt.search.guard import SearchGuard
 from hilt.search.selection import EXCLUDED
-from hilt.search.walking import FILE, WalkedFolder, walk
+from hilt.search.walking import WalkedFolder, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from hilt.errors import ToolError
+from hilt.handles import FILE
 from hilt.search import ignores
 from hilt.search.selection import Selection
-from hilt.search.walking import FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from hilt.search.walking import FILE, FOLDER
+from hilt.handles import FILE, FOLDER, LISTED
 
-_TRAVERSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TICK_NS = 20_000_000  # longer than a tick of the kernel clock that sets file times
 
 _LISTED_NAMES = 8
@@ -104,7 +103,7 @@ class SearchReach:
         self._leave(shared)
         for name in names[shared:]:
             folder = self._handles[-1] if self._handles else self._start
-            self._handles.append(os.open(_checked_name(name), _TRAVERSED, dir_fd=folder))
+            self._handles.append(os.open(_checked_name(name), FOLDER, dir_fd=folder))
             self._names.append(name)
 
     def _leave(self, depth: int) -> None:
@@ -117,7 +116,7 @@ def _listed(folder: int, names: set[str]) -> set[str]:
     """Return names of regular files, from a bounded listing of the folder."""
     regular = set()
     with suppress(OSError):
-        descriptor = os.open(".", FOLDER, dir_fd=folder)
+        descriptor = os.open(".", LISTED, dir_fd=folder)
         try:
             with os.scandir(descriptor) as entries:
                 for entry in islice(entries, 4 * len(names)):

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+from hilt.handles import LISTED
 
 
 class WalkedFolder(NamedTuple):
@@ -55,7 +54,7 @@ def walk(
         stack.append((folder, iter(chosen)))
 
     try:
-        descend(os.open(".", FOLDER, dir_fd=start), "")
+        descend(os.open(".", LISTED, dir_fd=start), "")
         while stack:
             folder, entries = stack[-1]
             name, entry = next(entries, ("", None))
@@ -66,7 +65,7 @@ def walk(
                 yield folder.handle, folder.path + name, name
             else:
                 try:
-                    inner = os.open(entry.name, FOLDER, dir_fd=folder.handle)
+                    inner = os.open(entry.name, LISTED, dir_fd=folder.handle)
                 except OSError as error:
                     failed(folder.path + name, error)
                     continue

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
-from hilt import loaders
+from hilt import handles, loaders
 from hilt.loaders import MAX_BYTES
 from hilt.places import utf8_path
 
@@ -22,8 +22,6 @@ TOTAL_BYTES = 8 << 20
 DEPTH_MAX = 16
 
 _LIBRARIES = ("node_modules", "__pycache__")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class UnusableFile(Exception):
@@ -54,7 +52,9 @@ def file_bytes(folder: int, name: str, *, limit: int = MAX_BYTES, follow: bool =
     """Return the contents of a regular file in an open folder."""
     path = utf8_path(name)
     try:
-        with open(os.open(name, _FILE | (0 if follow else os.O_NOFOLLOW), dir_fd=folder), "rb", buffering=0) as file:
+        with open(
+            os.open(name, handles.FILE & ~os.O_NOFOLLOW if follow else handles.FILE, dir_fd=folder), "rb", buffering=0
+        ) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UnusableFile(f"{path} is not a regular file.")
             pieces: list[bytes] = []
@@ -102,17 +102,14 @@ def whole_folder(handle: int) -> WholeFolder:
 def file_below(handle: int, name: str) -> bytes:
     """Return the contents of a file below an open folder; links on the way are rejected."""
     inner, _, last = name.rpartition("/")
-    folder = os.dup(handle)
     try:
-        for part in inner.split("/") if inner else ():
-            subfolder = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+        folder = handles.open_folder(inner, handle)
+        try:
+            return file_bytes(folder, last)
+        finally:
             os.close(folder)
-            folder = subfolder
-        return file_bytes(folder, last)
     except OSError as error:
         raise UnusableFile(_reason(error, utf8_path(name))) from None
-    finally:
-        os.close(folder)
 
 
 def file_names(handle: int, *, hidden: bool) -> list[str]:
@@ -169,7 +166,7 @@ def _walk(
             folders.add(inner + entry.name)
             if len(folders) > FILES_MAX:
                 raise UnusableFile(f"The folder has more than {FILES_MAX} folders, too many to review.")
-            subfolder = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            subfolder = os.open(entry.name, handles.LISTED, dir_fd=handle)
             try:
                 yield from _walk(subfolder, folders, f"{inner}{entry.name}/", skips_hidden=skips_hidden)
             finally:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hilt.agents.durable.stores import DurablePlace, local_steps, open_workflows
-from tests.handles import open_below
+from tests.open_files import open_below
 
 
 def test_nothing_stays_open_when_the_last_user_closes_the_workflows(runtime):

@@ -1,4 +1,4 @@
-"""Folders opened by handle: a path is resolved name by name, without following links."""
+"""Folders and files opened by handle: a path is resolved name by name, without following links."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ from hilt.errors import ToolError
 # errors that opening a path raises if it was replaced at that moment
 SWAPPED = (EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE)
 
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
+# how to open the folders on the way, a folder that is listed, and a file that is read
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _OPENAT2 = 437  # the number of the system call, the same on every architecture
 _RESOLVE_NO_SYMLINKS = 0x04
 _RENAME_EXCHANGE = 2
 # for openat2: flags, mode and how to resolve
-_OPEN_HOW = b"".join(number.to_bytes(8, sys.byteorder) for number in (_FOLDER, 0, _RESOLVE_NO_SYMLINKS))
+_OPEN_HOW = b"".join(number.to_bytes(8, sys.byteorder) for number in (FOLDER, 0, _RESOLVE_NO_SYMLINKS))
 
 
-def open_folder(path: str, start: int | None = None) -> int:
-    """Return a handle of a folder; the path is real and absolute, or relative to the folder `start`."""
+def open_folder(path: str, start: int | None = None, *, mode: int | None = None) -> int:
+    """Return a handle of a folder; the path is real and absolute, or relative to the folder `start`.
+
+    With `mode`, missing folders are made with it.
+    """
     # importing ctypes takes longer than all walks of a single command
-    if sys.platform == "linux" and "ctypes" in sys.modules and "\0" not in path:
+    if mode is None and sys.platform == "linux" and "ctypes" in sys.modules and "\0" not in path:
         handle = _load_openat2()(path.lstrip("/") if start is not None else path, start)
         if handle >= 0:
             return handle
     # after a failure too: the error is then that of the path component at fault
-    return _walk(path, start)
+    return _walk(path, start, mode)
 
 
 @cache
@@ -64,16 +69,31 @@ def exchange(folder: int, name: str, other: str) -> bool:
     raise OSError(number, os.strerror(number), name)
 
 
-def _walk(path: str, start: int | None) -> int:
-    handle = os.open("/", _FOLDER) if start is None else os.dup(start)
-    for name in path.split("/"):
-        if name:
+def _walk(path: str, start: int | None, mode: int | None) -> int:
+    handle = os.open("/", FOLDER) if start is None else os.dup(start)
+    for name in filter(None, path.split("/")):
+        try:
             try:
-                inner = os.open(name, _FOLDER, dir_fd=handle)
-            finally:
-                os.close(handle)
-            handle = inner
+                inner = os.open(name, FOLDER, dir_fd=handle)
+            except FileNotFoundError:
+                if mode is None:
+                    raise
+                os.mkdir(name, mode, dir_fd=handle)
+                inner = os.open(name, FOLDER, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = inner
     return handle
+
+
+def open_in_folder(path: str, flags: int) -> int:
+    """Open something by its real path; fails if a link is on the path."""
+    outer, _, name = path.rstrip("/").rpartition("/")
+    folder = open_folder(outer)
+    try:
+        return os.open(name or ".", flags, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def open_below(root: str, relative: str) -> int:
@@ -81,13 +101,13 @@ def open_below(root: str, relative: str) -> int:
     if any(name in (".", "..") for name in relative.split("/")):
         raise OSError(EINVAL, os.strerror(EINVAL), relative)
     outer, _, name = relative.rpartition("/")
-    handle = os.open(root, _FOLDER)
+    handle = os.open(root, FOLDER)
     try:
         if outer:
             inner = open_folder(outer, handle)
             os.close(handle)
             handle = inner
-        return os.open(name or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+        return os.open(name or ".", LISTED, dir_fd=handle)
     finally:
         os.close(handle)
 
@@ -126,7 +146,7 @@ def _empty(parent: int, name: str) -> list[str]:
     """Remove the files of a folder, move its folders up, and return their new names."""
     moved: list[str] = []
     with suppress(OSError):
-        handle = os.open(name, _FOLDER, dir_fd=parent)
+        handle = os.open(name, FOLDER, dir_fd=parent)
         try:
             os.chmod(f"/proc/self/fd/{handle}", 0o700)
             folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
@@ -144,7 +164,7 @@ def _empty(parent: int, name: str) -> list[str]:
 
 
 def _move_up(parent: int, folder: int, name: str) -> str:
-    inner = os.open(name, _FOLDER, dir_fd=folder)
+    inner = os.open(name, FOLDER, dir_fd=folder)
     try:
         os.chmod(f"/proc/self/fd/{inner}", 0o700)  # moving a folder writes to it
     finally:

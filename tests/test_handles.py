@@ -8,7 +8,7 @@ from errno import EACCES, ENOENT, ENOTDIR
 
 import pytest
 
-from hilt.sandbox.handles import open_folder, remove_path
+from hilt.handles import open_folder, remove_path
 
 OUTCOMES = {
     "a/b": 0,
