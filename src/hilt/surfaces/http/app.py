@@ -8,11 +8,8 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing, suppress
-from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
-
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hilt import wire
 from hilt.call_threads import CallThreads
@@ -195,18 +192,18 @@ class HttpApp:
                 await self._websocket(scope, headers, receive, send)
             else:
                 await self._http(scope, headers, receive, send)
-        except HttpProblem as problem:
-            await self._send_problem(scope, receive, send, problem)
-        except ToolError as error:
-            await self._send_problem(scope, receive, send, from_error(error))
-        except BadBody as error:
-            await self._send_problem(scope, receive, send, HttpProblem(error.status, sentence(error.reason)))
         except Disconnected:
             return
         except Exception as error:  # noqa: BLE001 -- a bug: the client gets a response, the log gets the traceback
-            await self._send_problem(scope, receive, send, self._internal_error(error))
+            await self._send_problem(scope, receive, send, self._problem(error))
 
-    def _internal_error(self, error: BaseException) -> HttpProblem:
+    def _problem(self, error: Exception) -> HttpProblem:
+        if isinstance(error, HttpProblem):
+            return error
+        if isinstance(error, ToolError):
+            return from_error(error)
+        if isinstance(error, BadBody):
+            return HttpProblem(error.status, sentence(error.reason))
         incident = log_incident(self._workspaces.first.runtime.parts.state, error)
         return from_error(incident, 500, incident=incident.details["incident"])
 
@@ -262,17 +259,14 @@ class HttpApp:
         receive: Receive,
         send: Send,
     ) -> None:
-        body = b""
-        if route.has_body:
-            has_arrived = not scope["hilt.cycle"].more_body
-            body = await read_body(headers, receive, has_arrived=has_arrived)
+        body = await read_body(headers, receive) if route.has_body else b""
         if route is calling.ROUTE:
             await self._call(body, query.get("workspace"), scope, send, streams=query["stream"] == 1)
         elif route.path == METRICS:
             data = await self.quick(lambda: records.metrics(self._workspaces.first))
-            await _send_body(scope, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
+            await _send_body(send, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
         elif route.run is None:
-            await _send_body(scope, 200, self._document)
+            await _send_body(send, 200, self._document)
         else:
             run, (fields, folder) = route.run, _read_body(route, body)
             if route.takes_folder and folder is None:
@@ -281,7 +275,7 @@ class HttpApp:
             names = {name: unquote(part, errors="replace") for name, part in parts.items()}
             request = ApiRequest(names, query, fields)
             answer = await self.quick(lambda: _encoded(run(served, request)))
-            await _send_body(scope, route.status, answer)
+            await _send_body(send, route.status, answer)
 
     async def _call(self, body: bytes, folder: str | None, scope: Scope, send: Send, *, streams: bool) -> None:
         call, body_folder = read_call(_decoded(body))
@@ -295,7 +289,7 @@ class HttpApp:
             if streams:
                 await self._stream(running, send)
             else:
-                await _send_body(scope, 200, await running.envelope())
+                await _send_body(send, 200, await running.envelope())
         finally:
             connection.lost = None
             running.cancel()
@@ -404,15 +398,9 @@ def _target_size(scope: Scope) -> int:
     return len(scope["raw_path"]) + len(scope["query_string"])
 
 
-async def _send_body(scope: Scope, status: int, body: bytes, kind: bytes = b"application/json") -> None:
-    connection: HttpConnection = scope["hilt.connection"]
-    await connection.send_whole(scope["hilt.cycle"], _head(status, kind), body)
-
-
-@cache
-def _head(status: int, kind: bytes) -> bytes:
-    headers = (*_API_HEADERS, (b"content-type", kind))
-    return STATUS_LINE[status] + b"".join(b"%s: %s\r\n" % header for header in headers)
+async def _send_body(send: Send, status: int, body: bytes, kind: bytes = b"application/json") -> None:
+    await _start(send, status, (*_API_HEADERS, (b"content-type", kind), (b"content-length", b"%d" % len(body))))
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _start(send: Send, status: int, headers: Any) -> None:

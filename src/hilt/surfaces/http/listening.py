@@ -122,10 +122,10 @@ class HttpConnection(HttpToolsProtocol):
         self._unparsed = 0
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Start the response, and give the application access to the connection and the cycle."""
+        """Start the response, and give the application access to the connection."""
         self._last_cycle = cycle
         scope: Any = cycle.scope
-        scope["hilt.connection"], scope["hilt.cycle"] = self, cycle
+        scope["hilt.connection"] = self
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
@@ -139,21 +139,6 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     # --- responses ------------------------------------------------------------------------------------------------
-
-    async def send_whole(self, cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
-        """Send a complete response in one write; `head` is the status line and all headers but its length."""
-        if self.flow.write_paused and not cycle.disconnected:
-            await self.flow.drain()
-        if cycle.disconnected:
-            return
-        close = b"" if cycle.keep_alive else b"connection: close\r\n"
-        date = b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
-        cycle.response_started = cycle.response_complete = True
-        self.transport.write(b"%s%scontent-length: %d\r\n%s\r\n%s" % (head, date, len(body), close, body))
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
 
     def send_400_response(self, msg: str) -> None:
         """Reject an invalid request; a very long path is invalid too."""

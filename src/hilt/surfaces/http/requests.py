@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from contextlib import nullcontext
 from typing import Any
 
 from hilt.surfaces.http.listening import Address
@@ -87,13 +86,13 @@ def bearer(headers: Headers) -> bytes | None:
     return token.strip() if scheme.lower() == b"bearer" else None
 
 
-async def read_body(headers: Headers, receive: Receive, *, has_arrived: bool = False) -> bytes:
-    """Return the body of a request; raise BadBody if it is too large or too slow. `has_arrived` skips the timeout."""
+async def read_body(headers: Headers, receive: Receive) -> bytes:
+    """Return the body of a request; raise BadBody if it is too large or too slow."""
     length = only(headers, b"content-length") or ""
     if length.isdecimal() and int(length) > BODY_BYTES:  # reject it before the client has sent all of it
         raise BadBody(413, f"the body has more than {BODY_BYTES} bytes")
     try:
-        async with nullcontext() if has_arrived else asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(BODY_SECONDS):
             body = await _received(receive)
     except TimeoutError:
         raise BadBody(408, f"the body did not arrive within {BODY_SECONDS} s") from None

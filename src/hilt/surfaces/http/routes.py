@@ -153,22 +153,15 @@ class RouteTable:
     """Finds the route of a request."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        self.routes = routes
-        self._fixed: dict[str, dict[str, Route]] = {}
-        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        paths: dict[str, dict[str, Route]] = {}
         for route in routes:
-            if route.names:
-                pattern = re.compile(_PATH_PARAMETER.sub(r"(?P<\1>[^/]+)", route.path))
-                self._patterns.setdefault(route.path, (pattern, {}))[1][route.method] = route
-            else:
-                self._fixed.setdefault(route.path, {})[route.method] = route
+            paths.setdefault(route.path, {})[route.method] = route
+        patterns = {path: re.compile(_PATH_PARAMETER.sub(r"(?P<\1>[^/]+)", path)) for path in paths}
+        self._paths = [(patterns[path], methods) for path, methods in paths.items()]
 
     def find(self, path: str) -> tuple[dict[str, Route], dict[str, str]] | None:
         """Return the routes of a path by method, and the path parameters; None for an unknown path."""
-        methods = self._fixed.get(path)
-        if methods is not None:
-            return methods, {}
-        for pattern, methods in self._patterns.values():
+        for pattern, methods in self._paths:
             match = pattern.fullmatch(path)
             if match is not None:
                 return methods, match.groupdict()
