@@ -123,7 +123,7 @@ class Consent:
         ask_until = getattr(asker, "ask_until", None)  # of prompts that can be interrupted
         if ask_until is None or not approvals.attended(workspace):
             return asker(asked)
-        from hilt.authority.prompting import ask_both
+        from hilt.authority.elsewhere import ask_both
 
         seconds = self._settings["approvals.timeout_s"]
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)

@@ -84,7 +84,7 @@ class SessionPrincipal:
         ask_until = getattr(questioner, "ask_until", None)  # of prompts that can be interrupted
         if questioner is not None and (ask_until is None or not authority.approvals().attended(authority.place.id)):
             return questioner(questions)
-        from hilt.authority.questioning import ask_elsewhere
+        from hilt.authority.elsewhere import ask_elsewhere
 
         return ask_elsewhere(authority, self._ctx, questions, ask_until)
 

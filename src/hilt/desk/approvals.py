@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
-from hilt.authority.prompting import first_answer, first_answers
-from hilt.authority.questioning import question_json
+from hilt.authority.elsewhere import first_answer, first_answers, question_json
 from hilt.call import ApprovalRequest, Json, UserAnswer
 from hilt.formats.times import Moment
 from hilt.state.approvals import POLL_SECONDS as POLL_SECONDS

@@ -1,10 +1,12 @@
-"""A prompt in this process that another process, such as a console, may answer first."""
+"""Approvals and questions that another process, such as a console, may answer, and may answer first."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -13,6 +15,11 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.state.approvals import POLL_SECONDS, Approval, Approvals
 from hilt.state.questions import Questions, QuestionSet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.authority.authority import Authority
+    from hilt.context import Context
 
 # ask the user at this process until a descriptor becomes readable, which contains who has answered elsewhere
 AskUntil = Callable[[ApprovalRequest, int], UserAnswer]
@@ -34,7 +41,7 @@ def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence
     return first_answer(approvals, pending.id, given) or UserAnswer("deny", "Nobody answered.")
 
 
-def ask_questions(
+def _ask_questions(
     ask_until: QuestionUntil, questions: Sequence[Any], store: Questions, pending: QuestionSet, fence: Fence
 ) -> dict[str, Any] | None:
     """Ask the user here; return the first answers, given here or elsewhere, or None if there are none."""
@@ -45,6 +52,50 @@ def ask_questions(
 
     given = _first(lambda settled: ask_until(questions, settled), look, fence)
     return first_answers(store, pending.id, given, by="terminal")
+
+
+def ask_elsewhere(
+    authority: Authority, ctx: Context, questions: Sequence[Any], ask_until: QuestionUntil | None = None
+) -> dict[str, Any]:
+    """Store the questions, wait while a user is available to answer, and return the answers by question.
+
+    With `ask_until`, the user at this process is asked too.
+    """
+    place = authority.place
+    if not authority.approvals().attended(place.id):
+        raise _nobody()
+    stored_questions = [question_json(question) for question in questions]
+    with closing(Questions(place.state)) as store:
+        seconds = authority.settings["approvals.timeout_s"]
+        pending = store.ask(place.id, ctx.session, place.root, stored_questions, seconds=seconds)
+
+        def pause(seconds: float) -> None:
+            ctx.fence.check()
+            if not authority.approvals().attended(place.id):
+                raise _nobody()
+            time.sleep(seconds)
+
+        try:
+            if ask_until is not None:
+                answers = _ask_questions(ask_until, questions, store, pending, ctx.fence)
+            else:
+                settled = store.wait(pending.id, pause)
+                answers = settled.answers if settled.state == "answered" else None
+        finally:
+            store.withdraw(pending.id)
+    if answers is not None:
+        return answers
+    raise ToolError("no_one_to_ask", f"Nobody answered within {seconds} s.")
+
+
+def question_json(question: Any) -> dict[str, Any]:
+    """Return a question as it is stored."""
+    options = [{"label": option.label, "description": option.description} for option in question.options]
+    return {**question._asdict(), "options": options}
+
+
+def _nobody() -> ToolError:
+    return ToolError("no_one_to_ask", "Nobody is available to answer.")
 
 
 def _first(ask: Callable[[int], T], look: Callable[[], str | None], fence: Fence) -> T | None:
