@@ -168,6 +168,33 @@ def test_the_users_own_tool_is_not_loaded_through_a_link_into_the_workspace(base
         assert "inside the workspace" in tools.problems[0].message
 
 
+@pytest.mark.parametrize("inner", ["lib", "deep/lib", "file"])
+def test_the_users_own_tool_does_not_run_with_a_link_into_the_workspace(base, inner):
+    environ = environment(base)
+    workspace, config = Folder(os.path.join(base, "workspace")), Folder(environ["HILT_CONFIG_DIR"])
+    fields = {"name": "planted", "script": "run.sh", "runtime": "bash"}
+    definition = {**fields, "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}}
+    config.write("tools/planted/tool.json", json.dumps(definition))
+    linked = f'"${{0%/*}}/{inner}"'
+    config.write("tools/planted/run.sh", f". {linked}/run.sh 2>/dev/null || . {linked}; echo '{{}}'")
+    workspace.write("lib/run.sh", f"touch {workspace.join('ran')}\n")
+    os.makedirs(config.join("tools/planted/deep"))
+    target = workspace.join("lib/run.sh" if inner == "file" else "lib")
+    os.symlink(target, config.join(f"tools/planted/{inner}"))
+
+    with Runtime(workspace.path, environ=environ, flags={"mode": "yolo"}) as runtime:
+        refused = runtime.call("planted")
+        os.unlink(config.join(f"tools/planted/{inner}"))
+        os.symlink(os.devnull, config.join(f"tools/planted/{inner}"))
+        done = runtime.call("planted")
+
+    assert refused.error is not None
+    assert refused.error.code == "tool_invalid"
+    assert f"tools/planted/{inner} leads into the workspace" in refused.error.message
+    assert not os.path.exists(workspace.join("ran"))
+    assert done.ok, done.error
+
+
 @pytest.mark.parametrize("name", ["", "tools", "tools/planted"])
 def test_in_the_configuration_directory_as_the_workspace_tools_need_trust(base, name):
     environ = environment(base)

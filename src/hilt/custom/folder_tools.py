@@ -307,7 +307,7 @@ class _FolderTool:
         self._grants = grants
         self._confine = confine
         self._workers = workers
-        self._seal = _Seal(definition, state_dir(surroundings.given))
+        self._seal = _Seal(definition, surroundings)
         self._checked: WeakSet[Fence] = WeakSet()  # of calls whose security check has run
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
@@ -374,15 +374,16 @@ class _FolderTool:
 
 
 class _Seal:
-    """Rejects a folder whose files have changed since they were loaded.
+    """Rejects a folder whose files have changed since they were loaded, or that links to what commands can change.
 
     A project's tool runs from a private copy of the trusted bytes: nothing can be swapped between check and use, and
     its runtime finds no libraries of the workspace around it.
     """
 
-    def __init__(self, definition: Definition, state: str) -> None:
+    def __init__(self, definition: Definition, surroundings: Surroundings) -> None:
         self._definition = definition
-        self._copy = os.path.join(state, "cache", "tools", definition.content_hash)
+        self._surroundings = surroundings
+        self._copy = os.path.join(state_dir(surroundings.given), "cache", "tools", definition.content_hash)
 
     def check(self) -> Definition:
         """Return the definition with the folder to run it from; raise if its files have changed."""
@@ -399,9 +400,21 @@ class _Seal:
         if fingerprint(files) != self._definition.content_hash:
             raise self._changed("its files have just changed")
         if not is_whole:
+            self._refuse_links()
             return self._definition
         launching.write_copy(self._copy, files, 0o700)
         return self._definition._replace(folder=self._copy)
+
+    def _refuse_links(self) -> None:
+        folder = self._definition.folder
+        for name in _files(folder):
+            path = os.path.join(folder, name)
+            if os.path.islink(path) and self._surroundings.place(path):
+                raise ToolError(
+                    "tool_invalid",
+                    f"{self._definition.name} was not run: {path} leads into the workspace, where commands can write.",
+                    suggestion="Replace the link with a copy.",
+                )
 
     def _changed(self, what: str) -> ToolError:
         return ToolError(
