@@ -32,7 +32,8 @@ def test_bodies_that_the_shell_expands_are_reported():
     result = remove_heredocs("cat <<A <<'B' <<C\n$(a)\nA\n$(b)\nB\nc\nC")
 
     assert result is not None
-    assert result.bodies == (Body("$(a)\n", 18, 23),)
+    assert [body for body in result.bodies if body.expands] == [Body("$(a)\n", False, 18, 23, (6, 7), (23, 24))]
+    assert [(body.text, body.quoted) for body in result.bodies] == [("$(a)\n", False), ("$(b)\n", True), ("c\n", False)]
 
 
 @pytest.mark.parametrize(

@@ -27,18 +27,26 @@ _EXPANDED = ("$(", "${", "$[", "`")
 
 
 class Body(NamedTuple):
-    """The text of a here-document that the shell expands, with its offsets."""
+    """The text of a here-document, and the offsets of it, of its delimiter and of the line that ends it."""
 
     text: str
+    quoted: bool  # the shell expands nothing in it
     start: int
     end: int
+    operator: tuple[int, int]
+    closing: tuple[int, int]
+
+    @property
+    def expands(self) -> bool:
+        """Whether the shell expands something in it."""
+        return not self.quoted and any(sign in self.text for sign in _EXPANDED)
 
 
 class StrippedSource(NamedTuple):
     """A source of the same length with plain redirections and blanks in place of its here-documents."""
 
     text: str
-    bodies: tuple[Body, ...]  # only those that contain an expansion
+    bodies: tuple[Body, ...]
 
 
 def remove_heredocs(text: str) -> StrippedSource | None:
@@ -62,8 +70,7 @@ def remove_heredocs(text: str) -> StrippedSource | None:
                 body, end = _body(text, position, start)
                 if body is None:
                     return None
-                if any(sign in body.text for sign in _EXPANDED):
-                    bodies.append(body)
+                bodies.append(body)
                 characters[position:end] = [sign if sign == "\n" else " " for sign in text[position:end]]
                 position = end
             pending = []
@@ -71,7 +78,7 @@ def remove_heredocs(text: str) -> StrippedSource | None:
 
 
 def _body(text: str, begin: int, token: re.Match[str]) -> tuple[Body | None, int]:
-    """Return the body of a here-document, empty if its delimiter is quoted, and the offset of the line after it."""
+    """Return the body of a here-document, and the offset of the line after it."""
     delimiter = unquote(token["word"]).value
     is_quoted = any(sign in token["word"] for sign in "'\"\\")
     start = begin
@@ -80,7 +87,8 @@ def _body(text: str, begin: int, token: re.Match[str]) -> tuple[Body | None, int
         end = len(text) if end < 0 else end
         line = text[start:end]
         if (line.lstrip("\t") if token["dash"] else line) == delimiter:
-            return Body("" if is_quoted else text[begin:start], begin, start), min(end + 1, len(text))
+            body = Body(text[begin:start], is_quoted, begin, start, token.span("word"), (start, end))
+            return body, min(end + 1, len(text))
         if line.endswith("\\") and not is_quoted:
             break  # the shell joins it with the next line before it looks for the delimiter
         start = end + 1

@@ -122,9 +122,12 @@ def read(source: str) -> Script:
 
 
 class Source:
-    """A parsed text. Line continuations are removed as in bash; offsets still refer to the original text."""
+    """A parsed text. Line continuations are removed as in bash; offsets still refer to the original text.
 
-    def __init__(self, text: str) -> None:
+    With `partial`, the tree may have errors: it shows what is around a place, not what the text runs.
+    """
+
+    def __init__(self, text: str, *, partial: bool = False) -> None:
         _check_characters(text)
         self.text = text
         self._cuts: list[int] = []  # offsets, in the joined text, of the removed continuations
@@ -133,11 +136,13 @@ class Source:
         self._parse(text)
         if "<<" in text:
             self._remove_heredocs()
-        if "\\\n" in self._joined:
+        if "\\\n" in self.joined:
             self._join()
         self._separate_keywords()
         if self._failed and "extglob" in text:
             self._widen_patterns()
+        if partial:
+            return
         if self._failed:
             raise Unparsed("the shell syntax is invalid or not supported")
         if "#" in text:
@@ -147,19 +152,19 @@ class Source:
         """Reject a comment that bash would read as the rest of a word."""
         for node in descendants(self.root):
             if node.type == "comment" and node.start_byte:
-                before = self._joined[node.start_byte - 1]
+                before = self.joined[node.start_byte - 1]
                 if before not in " \t\n;&|(<>" or (before in " \t" and self._is_escaped(node.start_byte - 1)):
                     raise Unparsed("the end of a word is ambiguous")
 
     def _is_escaped(self, place: int) -> bool:
         start = place
-        while start and self._joined[start - 1] == "\\":
+        while start and self.joined[start - 1] == "\\":
             start -= 1
         return (place - start) % 2 == 1
 
     def _parse(self, joined: str) -> None:
         """Parse a text with "." in place of each non-ASCII character: the scanner crashes on some of them."""
-        self._joined = joined
+        self.joined = joined
         data = (joined if joined.isascii() else "".join(sign if sign.isascii() else "." for sign in joined)).encode()
         parses = len(data) <= ISOLATED_BYTES or _parses(data)
         self.root = self._parser.parse(data if parses else b"").root_node
@@ -178,7 +183,7 @@ class Source:
 
     def _join(self) -> None:
         """Remove every line continuation that bash would remove; the grammar must agree on which these are."""
-        text = self._joined
+        text = self.joined
         places = [place for place in _continuations(text) if not self._is_opaque(place)]
         pieces = []
         cursor = 0
@@ -187,7 +192,7 @@ class Source:
             cursor = place + 2
             self._cuts.append(place - 2 * count)
         self._parse("".join([*pieces, text[cursor:]]))
-        if not all(self._is_opaque(place) for place in _continuations(self._joined)) or any(
+        if not all(self._is_opaque(place) for place in _continuations(self.joined)) or any(
             self._is_opaque(cut) and self._is_opaque(max(cut - 1, 0)) for cut in self._cuts
         ):
             raise Unparsed("a line continuation changes the meaning of the text")
@@ -224,7 +229,7 @@ class Source:
             spans = [span for node in descendants(self.root) if (span := _keyword_span(node)) is not None]
             if not spans:
                 return
-            signs = list(self._joined)
+            signs = list(self.joined)
             for start, end in spans:
                 signs[start:end] = " " * (end - start)
             self._parse("".join(signs))
@@ -233,22 +238,22 @@ class Source:
         """Read patterns such as !(a|b) as plain wildcards; quotes or a redirection could change their meaning."""
         import re
 
-        if not any(sign in self._joined for sign in "'\"`>\\"):
-            self._parse(re.sub(r"[?*+@!]\([\w.*?|/-]*\)", lambda match: "*" * len(match[0]), self._joined))
+        if not any(sign in self.joined for sign in "'\"`>\\"):
+            self._parse(re.sub(r"[?*+@!]\([\w.*?|/-]*\)", lambda match: "*" * len(match[0]), self.joined))
 
     def slice(self, start: int, end: int) -> str:
         """Return the joined text between two offsets of the tree."""
-        return self._joined[start:end]
+        return self.joined[start:end]
 
     def text_of(self, node: Node) -> str:
         """Return the joined text of a node."""
-        return self._joined[node.start_byte : node.end_byte]
+        return self.joined[node.start_byte : node.end_byte]
 
     def line_of(self, node: Node) -> str:
         """Return the whole line of the joined text that a node ends on."""
-        start = self._joined.rfind("\n", 0, node.end_byte) + 1
-        end = self._joined.find("\n", node.end_byte)
-        return self._joined[start : end if end >= 0 else None]
+        start = self.joined.rfind("\n", 0, node.end_byte) + 1
+        end = self.joined.find("\n", node.end_byte)
+        return self.joined[start : end if end >= 0 else None]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return two offsets of the tree as offsets into the original text."""
@@ -288,7 +293,8 @@ class _Reader:
             raise Unparsed("it has too many nested commands")
         source = Source(text)
         for body in source.bodies:
-            self._body(source, body, depth)
+            if body.expands:
+                self._body(source, body, depth)
         stack: list[tuple[Node, bool, int, bool]] = [(source.root, fed, depth, False)]
         while stack:
             node, fed, depth, quoted = stack.pop()
@@ -300,7 +306,7 @@ class _Reader:
             if kind in _STATEMENTS:
                 stack.extend(self._statement(source, node, fed=fed, depth=depth))
             elif kind == "command_substitution" and source.slice(node.start_byte, node.start_byte + 1) == "`":
-                text = _unescape(source.text_of(node)[1:-1], quoted=quoted)
+                text = remove_backslashes(source.text_of(node)[1:-1], quoted=quoted)
                 self._inside(source, node, text, depth, fed=fed)
             else:
                 stack.extend(self._children(source, node, fed=fed, depth=depth, quoted=quoted))
@@ -536,7 +542,7 @@ class _Reader:
             if len(pieces) % 2 == 0:
                 raise Unparsed("a backtick is not closed")
             for piece in pieces[1::2]:
-                self._inside(source, node, _unescape(piece, quoted=False), depth, fed=True)
+                self._inside(source, node, remove_backslashes(piece, quoted=False), depth, fed=True)
         is_plain = node.type in ("string_content", "heredoc_body", "heredoc_content", "regex")
         for sign in ("$(",) if is_plain else ("$(", "<(", ">("):
             if _contains_unescaped(text, sign):
@@ -905,8 +911,8 @@ def _assignment(source: Source, node: Node) -> Assignment:
     )
 
 
-def _unescape(text: str, *, quoted: bool) -> str:
-    """Remove the backslashes that bash removes from text in backticks."""
+def remove_backslashes(text: str, *, quoted: bool) -> str:
+    """Return text in backticks without the backslashes that bash removes from it."""
     pieces = []
     position = 0
     while position < len(text):

@@ -13,7 +13,6 @@ from itertools import chain, combinations
 from typing import Any, Literal, NamedTuple
 
 from hilt.custom.templates.placeholders import Manner, Mark, Part, Reference, Shell, Unbindable, present, split
-from hilt.custom.templates.text import Reader
 from hilt.errors import ToolError
 
 __all__ = [
@@ -100,6 +99,8 @@ def _parts(template: Template, enabled: frozenset[str]) -> list[Part]:
     present_items = list(present(items, template.names, enabled, template.line))
     if not any(isinstance(item, Mark) for item, _ in items):
         return [template.body]
+    from hilt.custom.templates.text import Reader
+
     return Reader(template.body, present_items, template.names, template.shell, template.line).read()
 
 

@@ -1,473 +1,415 @@
-"""Parses the body of a template as the shell will, so that every placeholder becomes a reference that fits its context.
+"""Finds the reference that fits each placeholder of a template, by its place in the tree of the shell reader.
 
-Each kind of quotes or brackets is a method that reads to their end. Arithmetic allows only integers. Unsupported syntax
-is rejected. evaluation.py handles text that is evaluated a second time.
+Every placeholder becomes a word, and the tree shows the quotes and brackets around it. A value is always the expansion
+of a variable, so it can never become syntax; a wrong place could only split it or evaluate it. Arithmetic allows only
+integers. What the shell reader cannot parse is rejected. evaluation.py handles text that is evaluated a second time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
 
-from hilt.custom.templates.commands import Bare
 from hilt.custom.templates.placeholders import Items, Manner, Mark, Part, Reference, Shell, Unbindable
+from hilt.shell.heredocs import Body
+from hilt.shell.syntax import Source, Unparsed, remove_backslashes
 
-Context = Literal["bare", "double", "here", "number"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
-MAX_DEPTH = 40
+MAX_DEPTH = 20  # of backticks
 
-_EXPANSION = re.compile(r"[#!]?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[-@*#?$!])(?:\[[A-Za-z0-9_@*$-]*\])?")
 _INTEGERS = re.compile(r"\b(?:declare|typeset|local|readonly|export)\s+(?:[-+]\w+\s+)*-\w*i")
-_DELIMITER_END = frozenset(" \t\n;&|<>()")
+_PARAMETER = re.compile(r"[#!]?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[-@*#?$!])(?:\[[A-Za-z0-9_@*$-]*\])?")
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.", re.DOTALL)
+_IN_BACKTICKS = re.compile(r"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_FOR_DO = re.compile(r"(\bfor\s+\w+)\s(do\s)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_BEFORE_PROGRAM = frozenset(("command", "builtin", "-p", "--", "time", "coproc"))  # the next word is the program
+_COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_SUBSTITUTIONS = frozenset(("command_substitution", "process_substitution"))
+_DOUBLE = frozenset(("string", "translated_string", "heredoc_body"))
+_COMMANDS = frozenset(("command", "declaration_command", "unset_command"))
+_ONE_WORD = frozenset(("file_redirect", "herestring_redirect"))
 
+_PROBLEMS = {
+    "'": "A single quote is never closed",
+    '"': "A double quote is never closed",
+    "`": "A backtick is never closed",
+    ")": "A parenthesis is never closed",
+    "}": "${ is never closed",
+    "((": "(( starts arithmetic; put a space between the parentheses if commands follow",
+    "heredoc_end": "the here-document never ends: the line with its delimiter is missing",
+    "<": "the delimiter of a here-document must be plain text",
+}
 
-class _Document(NamedTuple):
-    """A here-document whose body has not been read yet."""
-
-    delimiter: str
-    strips: bool
-    quoted: bool
-    parts: list[Part]
-    slot: int  # of its operator in the parts
+Edit = tuple[int, int, str]  # a span of a text and what replaces it
 
 
 class Reader:
-    """Parses a body as the shell will."""
+    """Binds the placeholders of one template with one set of sections."""
 
     def __init__(self, body: str, items: Items, names: Collection[str], shell: Shell, line: int) -> None:
-        self._names = names
-        self.shell = shell
-        self._line = line
         self._body = body
-        self.items: list[str | Mark] = [item for item, _ in items]
-        self._offsets = [offset for _, offset in items]  # of the items, in the body
-        self.at = 0
-        self._end = len(self.items)
-        self._parts: list[Part] = []
-        self._depth = 0
-        self.documents: list[_Document] = []
-        # an assignment to an integer is evaluated
-        self.has_integers = _INTEGERS.search(body) is not None
+        self._names = names
+        self._shell = shell
+        self._marks: list[tuple[Mark, int]] = []  # with their lines
+        self._references: dict[int, Reference] = {}
+        self._comments: set[int] = set()  # the marks in comments
+        self._has_integers = _INTEGERS.search(body) is not None  # an assignment to an integer is evaluated
+        prefix = "hilt_mark_"
+        while prefix in body:
+            prefix += "_"
+        self._pattern = re.compile(rf"{prefix}([0-9]+)_")
+        self._text = ""
+        for item, offset in items:
+            if isinstance(item, Mark):
+                self._text += f"{prefix}{len(self._marks)}_"
+                self._marks.append((item, line + body.count("\n", 0, offset)))
+            else:
+                self._text += item
 
     def read(self) -> list[Part]:
         """Return the whole script as its parts."""
-        self.bare(close="")
-        return _joined(self._parts)
+        pieces = self._pattern.split(self._bound(self._text, 0))
+        parts: list[Part] = [pieces[0]]
+        for number, text in zip(map(int, pieces[1::2]), pieces[2::2], strict=True):
+            reference = self._references.get(number)
+            if reference is not None:
+                parts += [reference, text]
+            elif number in self._comments:
+                parts[-1] = f"{parts[-1]}{self._marks[number][0].text}{text}"
+            else:
+                mark, line = self._marks[number]
+                raise Unbindable(f"the shell syntax around {mark.text} is not supported", line)
+        return [part for part in parts if part != ""]
 
-    def refuse(self, message: str, at: int | None = None) -> Unbindable:
-        """Return the error for an unusable script, with the line of an item, by default the current one."""
-        return Unbindable(message, self._line_of(self.at if at is None else at))
+    def _refuse(self, message: str, token: re.Match[str]) -> Unbindable:
+        return Unbindable(message, self._marks[int(token[1])][1])
 
-    def _line_of(self, index: int) -> int:
-        offset = self._offsets[min(index, len(self._offsets) - 1)] if self._offsets else 0
-        return self._line + self._body.count("\n", 0, offset)
-
-    # --- the items ------------------------------------------------------------------------------------------------
-
-    def peek(self, ahead: int = 0) -> str | Mark:
-        """The current item, "" at the end."""
-        at = self.at + ahead
-        return self.items[at] if at < self._end else ""
-
-    def emit(self, count: int = 1) -> None:
-        """Copy characters unchanged."""
-        for item in self.items[self.at : self.at + count]:
-            self._parts.append(item if isinstance(item, str) else item.text)
-        self.at += count
-
-    def is_broken(self, ahead: int) -> bool:
-        """Whether there is a line continuation, which the shell removes."""
-        return self.peek(ahead) == "\\" and self.peek(ahead + 1) == "\n"
-
-    # --- marks ----------------------------------------------------------------------------------------------------
-
-    def mark(self, mark: Mark, manner: Manner) -> Reference:
-        """Read the placeholder at the current position."""
+    def _refer(self, token: re.Match[str], manner: Manner) -> Reference:
+        mark, line = self._marks[int(token[1])]
         if mark.name not in self._names:
             parameters = ", ".join(sorted(self._names)) or "none"
-            raise self.refuse(f"{mark.text} is not a parameter; the parameters are: {parameters}")
-        reference = Reference(mark.name, manner, self._line_of(self.at))
-        self._parts.append(reference)
-        self.at += 1
-        return reference
+            raise self._refuse(f"{mark.text} is not a parameter; the parameters are: {parameters}", token)
+        return self._references.setdefault(int(token[1]), Reference(mark.name, manner, line))
 
-    def _enter(self) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise self.refuse(f"quotes and brackets are nested deeper than {MAX_DEPTH}")
+    def _bound(self, text: str, depth: int) -> str:
+        """Return a text with everything changed that the references in it need; they are still marks."""
+        first = self._pattern.search(text)
+        if first is None:
+            return text
+        if depth > MAX_DEPTH:
+            raise self._refuse(f"backticks are nested deeper than {MAX_DEPTH}", first)
+        source = self._source(text, first)
+        edits: list[Edit] = []
+        for body in source.bodies:
+            edits += self._document(text, body, depth)
+        spans: list[tuple[int, int]] = []  # of the commands in backticks that have placeholders
+        for node in _backticks(source):
+            start, end = source.span(node.start_byte, node.end_byte)
+            token = self._pattern.search(text, start, end)
+            if token is not None:
+                problem = _problem(source, [node])
+                if problem:
+                    raise self._refuse(problem, token)
+                spans.append((node.start_byte, node.end_byte))
+                inner = remove_backslashes(text[start + 1 : end - 1], quoted=_in_double(list(_ancestors(node.parent))))
+                # a newline before the closing parenthesis, as a comment may be last; a space, as $(( is arithmetic
+                edits.append((start, end, f"$( {self._bound(inner, depth + 1)}\n)"))
+        for token in self._pattern.finditer(source.joined):
+            if not any(start <= token.start() < end for start, end in spans):
+                path = list(_ancestors(source.root.descendant_for_byte_range(token.start(), token.end())))
+                edits += [(*source.span(start, end), new) for start, end, new in self._edits(source, token, path)]
+        return _edited(text, dict.fromkeys(edits))
 
-    def _leave(self) -> None:
-        self._depth -= 1
+    def _source(self, text: str, first: re.Match[str]) -> Source:
+        """Parse a text; if it has errors, with the same length in a form that the grammar knows, or else partially."""
+        text = _CONTROL.sub(".", text)
+        repaired = _IN_BACKTICKS.sub(lambda match: f"`{'_' * len(match[1])}`", _FOR_DO.sub(r"\1;\2", text))
+        try:
+            return Source(text)
+        except Unparsed:
+            with suppress(Unparsed):
+                return Source(repaired)
+        try:
+            return Source(text, partial=True)
+        except Unparsed as problem:
+            raise self._refuse(str(problem), first) from None
 
-    def _unfinished(self, what: str, start: int) -> Unbindable:
-        return self.refuse(f"{what} is never closed", start)
+    # --- here-documents that are not in the tree ------------------------------------------------------------------
 
-    # --- quotes ---------------------------------------------------------------------------------------------------
+    def _document(self, text: str, body: Body, depth: int) -> Iterator[Edit]:
+        content = text[body.start : body.end]
+        tokens = list(self._pattern.finditer(content))
+        if not tokens:
+            return
+        for token in tokens:
+            self._refer(token, "text")
+        if body.quoted:
+            yield from self._unquoted(content, body.start, body.operator, body.closing)
+        elif body.expands:
+            if '"' in content:
+                raise self._refuse("a here-document contains quotes and substitutions", tokens[0])
+            yield body.start, body.end, self._bound(f': "{content}"', depth)[3:-1]
+        else:
+            for token in tokens:
+                if _escapes(content, token.start()) or content[: token.start()].endswith("$"):
+                    at = body.start + token.start() - 1
+                    yield at, at, "\\"
 
-    def single(self) -> list[Reference]:
-        """Read from after the opening single quote to after the closing one."""
-        return self._plain("'", "single", "A single quote", escapes=False)
+    def _unquoted(self, content: str, start: int, operator: tuple[int, int], end: tuple[int, int]) -> Iterator[Edit]:
+        """Unquote a delimiter so that values expand, and escape everything else that would expand."""
+        delimiter = "HILT_END"
+        while delimiter in self._body:
+            delimiter += "_"
+        yield (*operator, delimiter)
+        yield start, start + len(content), re.sub(r"[\\$`]", r"\\\g<0>", content)
+        yield (*end, delimiter)
 
-    def _ansi(self) -> list[Reference]:
+    # --- one placeholder ------------------------------------------------------------------------------------------
+
+    def _edits(self, source: Source, token: re.Match[str], path: Sequence[Node]) -> list[Edit]:
+        """Choose the reference for a placeholder; return the changes around it."""
+        kinds = {node.type for node in path}
+        mark = self._marks[int(token[1])][0].text
+        if not path:  # too long to be parsed with errors
+            raise self._refuse("the shell syntax is invalid or not supported", token)
+        if "comment" in kinds:
+            self._comments.add(int(token[1]))
+            return []
+        if "heredoc_start" in kinds:
+            raise self._refuse("the delimiter of a here-document must be plain text", token)
+        if path[0].type in ("program", "ERROR") or "`" in _own_text(source, path[0]):
+            raise self._refuse(_problem(source, path) or f"the shell syntax around {mark} is not supported", token)
+        problem = _problem(source, path)
+        if problem:
+            raise self._refuse(problem, token)
+        number = self._is_number(source, token, path)
+        manner = self._manner(source, token, path, number=number)
+        reference = self._refer(token, manner)
+        reference.is_number = number
+        reference.is_present = not number and self._is_program(source, path)
+        edits: list[Edit] = []
+        document = next((node for node in path if node.type == "heredoc_redirect" and "heredoc_body" in kinds), None)
+        if document is not None:
+            parts = {child.type: child for child in document.children}
+            start, body, end = parts["heredoc_start"], parts["heredoc_body"], parts["heredoc_end"]
+            if any(sign in source.text_of(start) for sign in "'\"\\"):
+                operator, closing = (start.start_byte, start.end_byte), (end.start_byte, end.end_byte)
+                return [*self._unquoted(source.text_of(body), body.start_byte, operator, closing)]
+        if manner in ("single", "ansi"):
+            if manner == "ansi" and _escapes(source.joined, token.start()):
+                raise self._refuse(f"a backslash directly before {mark} is not supported", token)
+            return edits
+        if source.joined[: token.start()].endswith("$") and not _escapes(source.joined, token.start() - 1):
+            if number or path[0].parent is None or path[0].parent.type != "simple_expansion":
+                raise self._refuse(f"a $ directly before {mark}: a value cannot name a variable", token)
+            edits.append((token.start() - 1, token.start() - 1, "\\"))  # unescaped, it would form an expansion
+        elif _escapes(source.joined, token.start()):
+            if manner != "text" or path[0].type == "word":
+                raise self._refuse(f"a backslash directly before {mark} is not supported", token)
+            edits.append((token.start() - 1, token.start() - 1, "\\"))  # it stays a backslash
+        return edits
+
+    def _is_number(self, source: Source, token: re.Match[str], path: Sequence[Node]) -> bool:
+        """Whether the shell evaluates the value as arithmetic."""
+        number = False
+        for child, node in pairwise(path):
+            text = source.text_of(node)
+            if node.type == "command_name":  # the grammar does not read a subscript in a subscript
+                number = number or re.search(r"\]\+?=", source.joined[token.end() : node.end_byte]) is not None
+            elif node.type == "subscript":
+                number = number or child == node.child_by_field_name("index")
+            elif node.type == "array":
+                element = source.text_of(child)
+                number = number or (element.startswith("[") and "]=" in element[token.start() - child.start_byte :])
+            elif node.type == "variable_assignment":
+                number = number or (
+                    self._has_integers and node.parent is not None and node.parent.type != "declaration_command"
+                )
+            elif node.type == "binary_expression" and _in_test(path):
+                number = number or not _COMPARES.isdisjoint(source.text_of(part) for part in node.children)
+            elif text.startswith(("$((", "((")) and node.type in ("command_substitution", "subshell"):
+                # the grammar sees no arithmetic here, the shell does
+                if [part.type for part in node.children[1:]] != ["subshell", ")"]:
+                    advice = "put a space between the parentheses if commands follow"
+                    raise self._refuse(f"(( starts arithmetic; {advice}", token)
+                number = True
+            elif _calculates(node, child):
+                number = True
+            if self._shell == "sh" and (
+                text.startswith(("((", "$[")) if node.type != "c_style_for_statement" else _calculates(node, child)
+            ):
+                sign = "$[" if text.startswith("$[") else "(("
+                raise self._refuse(f"{sign} means different things in different shells", token)
+            if node.type in _SUBSTITUTIONS:
+                break
+        return number
+
+    def _manner(self, source: Source, token: re.Match[str], path: Sequence[Node], *, number: bool) -> Manner:
+        manner: Manner | None = None
+        in_array = False
+        for index, node in enumerate(path):
+            child = path[index - 1] if index else node
+            kind = node.type
+            found: Manner | None = None
+            if kind == "raw_string":
+                found = "single"
+            elif kind == "ansi_c_string":
+                found = self._ansi(source.text_of(node), token)
+            elif kind in _DOUBLE:
+                found = "text"
+            elif kind == "expansion" and not any(inner.type == "arithmetic_expansion" for inner in path[:index]):
+                found = self._in_expansion(source, token, path[index:], child, number=number)
+            elif kind in ("subscript", "arithmetic_expansion", "c_style_for_statement") or _opens_arithmetic(node):
+                found = "number" if number else None
+            elif (
+                kind in _ONE_WORD
+                or (kind == "test_command" and _in_test(path))
+                or (kind == "case_statement" and child.type != "case_item")
+                or (kind == "case_item" and _is_pattern(node, child))
+            ):
+                found = "one"
+            elif kind == "array":
+                in_array = True
+                found = "number" if number else "words"
+            elif kind == "variable_assignment" and not in_array and child.type != "variable_name":
+                found = "one"
+            elif kind in ("function_definition", "for_statement") and child == node.child_by_field_name(
+                "name" if kind == "function_definition" else "variable"
+            ):
+                raise self._refuse("a value cannot name a variable or a function", token)
+            elif kind in _SUBSTITUTIONS:
+                break
+            manner = manner or found
+            if kind in _COMMANDS and manner is None:
+                manner = "words"
+        return "number" if number and manner in (None, "words") else manner or "words"
+
+    def _ansi(self, text: str, token: re.Match[str]) -> Manner:
         # a shell without $'…' reads a dollar sign before '…'
-        return self._plain("'", "ansi" if self.shell == "bash" else "single", "$'", escapes=True)
+        if self._shell == "sh" and "\\" in text:
+            raise self._refuse("a backslash inside $'…' means different things in different shells", token)
+        return "ansi" if self._shell == "bash" else "single"
 
-    def _plain(self, close: str, manner: Manner, what: str, *, escapes: bool) -> list[Reference]:
-        self._enter()
-        start, references = self.at - 1, []
-        while (item := self.peek()) != close:
-            if not item:
-                raise self._unfinished(what, start)
-            if isinstance(item, Mark):
-                references.append(self.mark(item, manner))
-            elif escapes and item == "\\":
-                if isinstance(self.peek(1), Mark):
-                    raise self.refuse("a backslash directly before a placeholder is not supported")
-                if self.shell == "sh" and (references or self.peek(1) == "'"):
-                    raise self.refuse("a backslash inside $'…' means different things in different shells")
-                self.emit(2)
-            else:
-                self.emit()
-        self._leave()
-        self.emit()
-        return references
-
-    def double(self) -> list[Reference]:
-        """Read from after the opening double quote to after the closing one."""
-        self._enter()
-        start, references = self.at - 1, []
-        while (item := self.peek()) != '"':
-            if not item:
-                raise self._unfinished("A double quote", start)
-            references += self._inside(item, "double")
-        self._leave()
-        self.emit()
-        return references
-
-    def _inside(self, item: str | Mark, context: Context) -> list[Reference]:
-        """Read one item of text in which only expansions are special: double quotes and here-documents."""
-        if isinstance(item, Mark):
-            return [self.mark(item, "text")]
-        if item == "\\":
-            following = self.peek(1)
-            if not isinstance(following, Mark):
-                self.emit(2)
-            else:
-                self._parts.append("\\\\")  # it stays a backslash, whatever the reference begins with
-                self.at += 1
-        elif item == "$":
-            return self.dollar(context)
-        elif item == "`":
-            return self.backticks(in_double=context == "double")
-        else:
-            self.emit()
-        return []
-
-    # --- expansions -----------------------------------------------------------------------------------------------
-
-    def dollar(self, context: Context) -> list[Reference]:
-        """Read an expansion, or a literal dollar sign."""
-        following = self.peek(1)
-        if isinstance(following, Mark):
-            if context == "number":
-                raise self.refuse(f"a $ directly before {following.text}: a value cannot name a variable")
-            self._parts.append("\\$")  # unescaped, it would form another expansion with the reference
-            self.at += 1
-            return []
-        if self.is_broken(1):
-            raise self.refuse("a $ at the end of a continued line is not supported")
-        if following == "(":
-            return self._substitution(context)
-        if following == "{":
-            return self._expansion(context)
-        if following == "[":
-            if self.shell == "sh":
-                raise self.refuse("$[ means different things in different shells")
-            self.emit(2)
-            return self.calculation("]", self.at - 2)
-        if following == "'" and context == "bare":
-            self.emit(2)
-            return self._ansi()
-        self.emit()
-        return []
-
-    def _substitution(self, context: Context) -> list[Reference]:
-        if self.is_broken(2):
-            raise self.refuse("a line continuation directly after $( is not supported")
-        start = self.at
-        if self.peek(2) == "(":
-            self.emit(3)
-            return self.calculation("))", start)
-        self.emit(2)
-        self.bare(close=")", start=start)
-        return []
-
-    def calculation(self, close: str, start: int) -> list[Reference]:
-        """Read an arithmetic expression to its end; every value in it must be an integer."""
-        self._enter()
-        depth, references = 0, []
-        opening, closing = ("[", "]") if close == "]" else ("(", ")")
-        while True:
-            item = self.peek()
-            if not item:
-                raise self._unfinished("$((" if close == "))" else "$[", start)
-            if isinstance(item, Mark):
-                references.append(self.mark(item, "number"))
-            elif item == closing and not depth:
-                break
-            elif item == "$":
-                references += self.dollar("number")
-            elif item == "`":
-                self.backticks(in_double=False)
-            elif item == "\\":
-                if isinstance(self.peek(1), Mark):
-                    raise self.refuse("a backslash directly before a placeholder is not supported")
-                self.emit(2)
-            else:
-                depth += (item == opening) - (item == closing)
-                self.emit()
-        self._leave()
-        if close == "))" and self.peek(1) != ")":
-            raise self.refuse("(( starts arithmetic; put a space between the parentheses if commands follow", start)
-        self.emit(len(close))
-        return references
-
-    def _expansion(self, context: Context) -> list[Reference]:
-        """Read ${…}. A value is allowed only as the default or as the pattern to remove."""
-        self._enter()
-        start, references = self.at, []
-        self.emit(2)
-        ahead = "".join(item if isinstance(item, str) else "\0" for item in self.items[self.at : self._end])
-        name = _EXPANSION.match(ahead)
-        self.emit(name.end() if name else 0)
-        rest = ahead[name.end() if name else 0 :]
-        depth = 0
-        in_index, is_offset = rest[:1] == "[", _is_offset(rest)
+    def _in_expansion(
+        self, source: Source, token: re.Match[str], path: Sequence[Node], child: Node, *, number: bool
+    ) -> Manner:
+        """Check a placeholder in ${…}. A value is allowed only as the default or as the pattern to remove."""
+        text = self._pattern.sub("\0", source.text_of(path[0]))[2:]
+        name = _PARAMETER.match(text)
+        rest = text[name.end() if name else 0 :]
         is_default = name is not None and rest.lstrip(":")[:1] in tuple("-+=?") and rest[:2] != "::"
-        is_cut = name is not None and rest[:1] in ("#", "%") and context in ("bare", "double")
-        in_double = context in ("double", "here")
-        has_blanks = False  # which split it into words
-        while (item := self.peek()) != "}":
-            if not item:
-                raise self._unfinished("${", start)
-            if isinstance(item, Mark):
-                if not (is_default or is_cut):
-                    advice = "assign it to a variable first"
-                    if in_index or is_offset:
-                        advice = f"use $(( {item.text} )) with a parameter of type integer"
-                    elif name is None:
-                        advice = "a value cannot name a variable"
-                    raise self.refuse(f"{item.text} is not supported here in ${{…}}; {advice}")
-                manner: Manner = "number" if context == "number" else "text" if in_double and not is_cut else "one"
-                references.append(self.mark(item, manner))
-            elif item == "'" and not (in_double and is_default):
-                if in_double and not is_cut:
-                    raise self.refuse("a single quote inside ${…} in double quotes is not supported")
-                self.emit()
-                references += self.single()
-            elif item == '"':
-                self.emit()
-                inner = self.double()
-                if inner and (in_double and not is_cut):
-                    raise self.refuse("a quoted placeholder inside ${…} in double quotes; remove the inner quotes")
-                for reference in inner if context == "number" else ():
-                    reference.is_number = True
-                references += inner
-            elif item == "$":
-                references += self.dollar("number" if context == "number" else "double" if in_double else "bare")
-            elif item == "`":
-                self.backticks(in_double=in_double)
-            elif item == "\\":
-                if isinstance(self.peek(1), Mark):
-                    raise self.refuse("a backslash directly before a placeholder is not supported")
-                self.emit(2)
-            else:
-                has_blanks = has_blanks or item in " \t\n"
-                depth += (item == "[") - (item == "]")
-                self.emit()
-                if in_index and not depth:
-                    in_index = False
-                    is_offset = _is_offset(f"{self.peek()}{self.peek(1)}")
-        if references and has_blanks and context == "bare":
-            raise self.refuse("a placeholder and a space inside ${…} become several words; quote the ${…}", start)
-        self._leave()
-        self.emit()
-        return references
+        in_double = _in_double(path[1:])
+        is_cut = name is not None and rest[:1] in ("#", "%") and not number
+        mark = self._marks[int(token[1])][0].text
+        if not (is_default or is_cut):
+            advice = "assign it to a variable first"
+            if rest[:1] == "[" or (rest[:1] == ":" and rest[1:2] not in tuple("-+=?")):
+                advice = f"use $(( {mark} )) with a parameter of type integer"
+            elif name is None:
+                advice = "a value cannot name a variable"
+            raise self._refuse(f"{mark} is not supported here in ${{…}}; {advice}", token)
+        if in_double and not is_cut:
+            if "'" in rest:
+                raise self._refuse("a single quote inside ${…} in double quotes is not supported", token)
+            if child.type in _DOUBLE:
+                raise self._refuse("a quoted placeholder inside ${…} in double quotes; remove the inner quotes", token)
+        elif not number and not in_double and any(blank in _QUOTED.sub("", rest) for blank in " \t\n"):
+            raise self._refuse("a placeholder and a space inside ${…} become several words; quote the ${…}", token)
+        return "number" if number else "text" if in_double and not is_cut else "one"
 
-    def backticks(self, *, in_double: bool) -> list[Reference]:
-        """Read `…` after removing one level of backslashes. With placeholders inside it becomes $(…)."""
-        start = self.at
-        end = start + 1
-        items: list[str | Mark] = []
-        offsets: list[int] = []
-        while True:
-            if end >= self._end:
-                raise self._unfinished("A backtick", start)
-            item = self.items[end]
-            if item == "`":
-                break
-            following = self.items[end + 1] if end + 1 < self._end else ""
-            if item == "\\" and not following:
-                raise self._unfinished("A backtick", start)
-            if item == "\\" and isinstance(following, Mark):
-                raise self.refuse("a backslash directly before a placeholder is not supported", end)
-            if item == "\\" and following in ("$", "`", "\\", *('"' if in_double else "")):
-                end += 1
-                item = following
-            elif item == "\\":
-                items.append(item)
-                offsets.append(self._offsets[end])
-                end += 1
-                item = following
-            items.append(item)
-            offsets.append(self._offsets[end])
-            end += 1
-        if not any(isinstance(item, Mark) for item in items):
-            self.emit(end + 1 - start)
-            return []
-        outside = self.items, self._offsets, self._end, self.documents
-        # a newline before the closing parenthesis, because a comment may be last; a space, because $(( is arithmetic
-        self._parts.append("$( ")
-        self.items, self._offsets, self.at, self._end, self.documents = items, offsets, 0, len(items), []
-        self.bare(close="")
-        self._parts.append("\n)")
-        self.items, self._offsets, self._end, self.documents = outside
-        self.at = end + 1
-        return []
+    def _is_program(self, source: Source, path: Sequence[Node]) -> bool:
+        """Whether the value is the whole name of a program."""
+        for child, node in pairwise(path):
+            if node.type in _SUBSTITUTIONS:
+                return False
+            if node.type == "command":
+                word = re.sub(r"['\"\\\n]", "", source.text_of(child))
+                before = [source.text_of(part) for part in node.children if part.end_byte <= child.start_byte]
+                before = [text for text in before if "=" not in text]
+                return not self._pattern.sub("", word) and _BEFORE_PROGRAM.issuperset(before)
+        return False
 
-    # --- here-documents -------------------------------------------------------------------------------------------
 
-    def here_document(self) -> None:
-        """Read << and its delimiter; the body starts on the next line."""
-        start = self.at
-        self.at += 2
-        strips = self.peek() == "-"
-        self.at += strips
-        while self.peek() in (" ", "\t"):
-            self.at += 1
-        delimiter, quoted, quote = "", False, ""
-        while True:
-            item = self.peek()
-            if isinstance(item, Mark) or item in ("`", "$") or self.is_broken(0):
-                raise self.refuse("the delimiter of a here-document must be plain text", start)
-            if not item or (not quote and item in _DELIMITER_END):
-                break
-            self.at += 1
-            if item == quote:
-                quote = ""
-            elif not quote and item in ("'", '"'):
-                quote, quoted = item, True
-            elif item == "\\" and quote != "'":
-                delimiter, quoted = delimiter + str(self.peek()), True
-                self.at += 1
-            else:
-                delimiter += item
-        if not delimiter or quote or "\n" in delimiter:
-            raise self.refuse("the delimiter of a here-document is invalid", start)
-        source = "".join(str(item) for item in self.items[start : self.at])
-        slot = len(self._parts)
-        self.documents.append(_Document(delimiter, strips, quoted, self._parts, slot))
-        self._parts.append(source)
-
-    def bodies(self) -> None:
-        """Read the bodies of the here-documents that the previous line started."""
-        pending, self.documents = self.documents, []
-        for document in pending:
-            self._document(document)
-
-    def _document(self, document: _Document) -> None:
-        start, end, after = self._extent(document)
-        outer_end, self._end = self._end, end
-        self._enter()
-        has_values = any(isinstance(item, Mark) for item in self.items[start:end])
-        rewrites = has_values and document.quoted
-        while self.at < end:
-            item = self.items[self.at]
-            if not document.quoted:
-                self._inside(item, "here")
-            elif isinstance(item, Mark):
-                self.mark(item, "text")
-            else:
-                self._parts.append("\\" + item if rewrites and item in "\\$`" else item)
-                self.at += 1
-        self._leave()
-        self._end = outer_end
-        if rewrites:
-            # unquote the delimiter so that values expand, and escape everything else that would expand
-            delimiter = "HILT_END"
-            while delimiter in self._body:
-                delimiter += "_"
-            document.parts[document.slot] = f"<<{'-' * document.strips}{delimiter}"
-            self._parts.append(delimiter)
-            self.at = after
+def _backticks(source: Source) -> Iterator[Node]:
+    """Yield the commands in backticks that are in no others."""
+    stack = [source.root]
+    while stack:
+        node = stack.pop()
+        if node.type == "command_substitution" and source.text_of(node).startswith("`"):
+            yield node
         else:
-            self.emit(after - end)
-
-    def _extent(self, document: _Document) -> tuple[int, int, int]:
-        """Return the start and end of a body, and the end of its delimiter."""
-        start = line = self.at
-        continued = False
-        while line < self._end:
-            stop = line
-            while stop < self._end and self.items[stop] != "\n":
-                stop += 1
-            row = self.items[line:stop]
-            text = "".join(item for item in row if isinstance(item, str))
-            text = text.lstrip("\t") if document.strips else text
-            if text == document.delimiter:
-                if len(row) != sum(isinstance(item, str) for item in row):
-                    text = ""
-                elif continued:
-                    raise self.refuse("a line continuation directly before the end of a here-document", line)
-                else:
-                    return start, line, stop
-            source = "".join(item if isinstance(item, str) else "\0" for item in row)
-            continued = not document.quoted and (len(source) - len(source.rstrip("\\"))) % 2 == 1
-            line = stop + 1
-        raise self.refuse(f"the here-document never ends: the line {document.delimiter} is missing", start)
-
-    # --- commands -------------------------------------------------------------------------------------------------
-
-    def bare(self, *, close: str, start: int = 0, is_list: bool = False) -> None:
-        """Read commands up to and including their closing parenthesis, or to the end."""
-        self._enter()
-        outer = self.documents
-        self.documents = []
-        frame = Bare(self, outer_pending=bool(outer), is_list=is_list)
-        while (item := self.peek()) != "":
-            if item == ")" and close and frame.ends():
-                break
-            frame.step(item)
-        else:
-            if close:
-                raise self._unfinished("A parenthesis", start)
-        frame.end()
-        self._leave()
-        if self.documents:
-            raise self.refuse("a here-document has no body")
-        self.documents = outer
-        if close:
-            self.emit()
+            stack += node.children
 
 
-def _is_offset(rest: str) -> bool:
-    """Whether ${…} continues with the offset of a substring."""
-    return rest[:1] == ":" and rest[1:2] not in tuple("-+=?")
+def _problem(source: Source, path: Sequence[Node]) -> str | None:
+    """Return what is wrong around a placeholder if the shell reader found no valid syntax there."""
+    for index, node in enumerate(path):
+        sign = next((child.type for child in node.children if child.is_missing), "")
+        if node.type == "ERROR" and not sign:
+            text = source.text_of(node)
+            sign = "((" if text.startswith(("((", "$((")) else text[:1]
+            if sign not in _PROBLEMS and index:
+                continue  # the command in it is complete
+        if sign or node.type == "ERROR":
+            return _PROBLEMS.get(sign, "the shell syntax is invalid or not supported")
+    return None
 
 
-def _joined(parts: list[Part]) -> list[Part]:
-    """Join adjacent characters."""
-    joined: list[Part] = []
-    texts: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        if texts:
-            joined.append("".join(texts))
-            texts = []
-        joined.append(part)
-    if texts:
-        joined.append("".join(texts))
-    return joined
+def _ancestors(node: Node | None) -> Iterator[Node]:
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+def _in_double(path: Sequence[Node]) -> bool:
+    """Whether a node with these ancestors is in double quotes or a here-document."""
+    for node in path:
+        if node.type in _SUBSTITUTIONS:
+            return False
+        if node.type in _DOUBLE:
+            return True
+    return False
+
+
+def _in_test(path: Sequence[Node]) -> bool:
+    """Whether a node with these ancestors is in [[ ]]."""
+    test = next((node for node in path if node.type in ("test_command", *_SUBSTITUTIONS)), None)
+    return test is not None and bool(test.children) and test.children[0].type == "[["
+
+
+def _opens_arithmetic(node: Node) -> bool:
+    return bool(node.children) and node.children[0].type == "(("
+
+
+def _calculates(node: Node, child: Node) -> bool:
+    """Whether a node evaluates this child as arithmetic."""
+    if node.type == "c_style_for_statement":
+        return child != node.child_by_field_name("body")
+    return node.type == "arithmetic_expansion" or _opens_arithmetic(node)
+
+
+def _is_pattern(node: Node, child: Node) -> bool:
+    """Whether a child of a case is one of its patterns."""
+    end = next((part.start_byte for part in node.children if part.type == ")"), node.end_byte)
+    return child.end_byte <= end
+
+
+def _own_text(source: Source, node: Node) -> str:
+    return source.text_of(node) if node.type == "word" else ""
+
+
+def _escapes(text: str, at: int) -> bool:
+    """Whether a backslash that is not escaped itself is before an offset."""
+    return (at - len(text[:at].rstrip("\\"))) % 2 == 1
+
+
+def _edited(text: str, edits: Collection[Edit]) -> str:
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
