@@ -45,6 +45,13 @@ PRINTING = (
     *("git status -vv", "git commit -av", "git commit --dry-run --verbose", "git add -p", "git fsck --lost-found"),
     *("git rm -q --cached secrets/key", "git update-index --force-remove secrets/key", "git config --blob HEAD:a -l"),
     *("git for-each-ref --format='%(raw)'", "git tag --format='%(*raw)'", "git diff --stat -p", "git diff --stat $X"),
+    *(
+        "git log -S x",
+        "git log -Gx",
+        "git -c commit.verbose=2 commit --dry-run",
+        "/usr/lib/git-core/git-show",
+        "git-show",
+    ),
     *("g=git; $g show", "$(which git) show", '"g"it show', "git checkout -b x HEAD~1", "git switch main"),
 )
 SILENT = (
@@ -64,6 +71,7 @@ SILENT = (
         "git rm a",
         "git branch --format='%(refname)'",
     ),
+    *("git -c user.name=x commit -m y", "cat git-notes.txt", "git-lfs-files/x"),
     *("git diff --stat", "git diff --name-only HEAD~1", "git checkout -b x", "git switch -c x", "$PYTHON x.py"),
 )
 

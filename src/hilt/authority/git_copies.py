@@ -35,8 +35,8 @@ _PRINTING_OPTIONS: dict[str | None, tuple[str, ...]] = {
     "commit": ("pv", "patch", "verbose"),
     "config": ("", "blob"),
     "fsck": ("", "lost-found"),
-    "log": ("puULcmW", *_PATCH_OPTIONS),
-    "reflog": ("puULcmW", *_PATCH_OPTIONS),
+    "log": ("puULcmWSG", *_PATCH_OPTIONS),  # -S and -G tell whether a text is in it
+    "reflog": ("puULcmWSG", *_PATCH_OPTIONS),
     "rm": ("", "cached"),  # nobody would know that the file is tracked
     "status": ("v", "verbose"),
 }
@@ -69,11 +69,14 @@ def printed_copy(risk: Risk, watch: PathWatch, door: Door, cwd: str) -> str | No
 
 def _git_commands(words: Sequence[str | None], *, unknown: bool) -> list[Sequence[str | None]]:
     """Return the git commands in a simple command, with those that another program starts; maybe unknown programs."""
-    return [
-        words[at:]
-        for at, word in enumerate(words)
-        if (unknown and at == 0 if word is None else os.path.basename(word) == "git")
-    ]
+    found: list[Sequence[str | None]] = []
+    for at, word in enumerate(words):
+        name = "git" if word is None and unknown and at == 0 else os.path.basename(word or "")
+        if name == "git":
+            found.append(words[at:])
+        elif name.startswith("git-") and (at == 0 or "/" in str(word)):
+            found.append(["git", name.removeprefix("git-"), *words[at + 1 :]])
+    return found
 
 
 def _prints(words: Sequence[str | None]) -> bool:
@@ -83,6 +86,8 @@ def _prints(words: Sequence[str | None]) -> bool:
     if at >= len(arguments):
         return False
     verb, rest = arguments[at], arguments[at + 1 :]
+    if any(word is not None and "verbose" in word.lower() for word in arguments[:at]):
+        return True  # the setting commit.verbose
     options = _PRINTING_OPTIONS.get(verb)
     if options is not None:
         return None in rest or programs.has_flag(rest, *options, values="mFCct" if verb == "commit" else "")
