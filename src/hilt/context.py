@@ -96,7 +96,7 @@ class Principal(Protocol):
 class Attendant(Protocol):
     """The client of one running call: it can answer questions, and receives progress and log messages.
 
-    Methods that ask something return None when the client does not support it.
+    Methods that ask something return None when the client does not support it, which is their default.
     """
 
     @property
@@ -112,12 +112,15 @@ class Attendant(Protocol):
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
         """Ask a person and return the answers by question."""
+        return None
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         """Ask a person to fill in a form; return `action`, and `content` when it is accept."""
+        return None
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """Return the reply of the client's model."""
+        return None
 
     def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
         """Return the answers to several MCP requests, by name."""
@@ -128,12 +131,15 @@ class Attendant(Protocol):
     @property
     def allowance(self) -> Allowance | None:
         """What the run that the call belongs to may use; None without limits."""
+        return None
 
     def for_agents(self) -> Attendant | None:
         """Return the client for agents that the call starts; None if it cannot answer while the call runs."""
+        return None
 
     def compact(self, focus: str) -> str | None:
         """Shorten the client's conversation after this call; return what will happen."""
+        return None
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report the progress of the call."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hilt.call import ApprovalRequest, UserAnswer
+from hilt.context import Attendant
 from hilt.errors import ToolError
 
 
-class HttpAttendant:
-    """An Attendant that cannot ask its client anything; with `approver`, it approves the call itself."""
+class HttpAttendant(Attendant):
+    """A client that cannot be asked anything; with `approver`, it approves the call itself."""
 
     can_ask = False
     has_questions = False
-    allowance = None
 
     def __init__(self, *, approver: str = "", on_output: Callable[[bytes], None] = lambda data: None) -> None:
         """`on_output` receives the output of commands, on any thread."""
@@ -25,18 +25,6 @@ class HttpAttendant:
         """Approve the call if the person makes it; otherwise return None: the approval is answered elsewhere."""
         return UserAnswer("once", by=self._approver) if self._approver else None
 
-    def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Return None: the client cannot answer."""
-        return None
-
-    def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Return None: there are no forms."""
-        return None
-
-    def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return None: there is no model."""
-        return None
-
     def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
         """Return None for each request."""
         return dict.fromkeys(requests)
@@ -45,19 +33,12 @@ class HttpAttendant:
         """Raise: HTTP clients have no capabilities."""
         raise ToolError("no_one_to_ask", f"A call over HTTP does not support {capability}.")
 
-    def for_agents(self) -> None:
-        """Return None: the client cannot answer."""
-
-    def compact(self, focus: str) -> str | None:
-        """Return None: there is no conversation."""
-        return None
-
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Ignore progress."""
+
+    def log(self, level: str, data: Any) -> None:
+        """Ignore log messages."""
 
     def output(self, data: bytes) -> None:
         """Forward output."""
         self._on_output(data)
-
-    def log(self, level: str, data: Any) -> None:
-        """Ignore log messages."""
