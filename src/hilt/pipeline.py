@@ -1,6 +1,7 @@
 """The steps of one call, in their fixed order: read `order` from top to bottom."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
@@ -80,12 +81,18 @@ class Active(Protocol):
     prepared: Prepared | None
     decision: Vote
     votes: tuple[Vote, ...]
+    unanswered: ToolError | None  # with which a step ended that has questions for the client
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether the step that just ended has questions for the client of the call."""
 
     def settle(self, result: Result) -> None:
         """Record the result and deliver it."""
 
 
 ActiveT = TypeVar("ActiveT", bound=Active, contravariant=True)
+T = TypeVar("T")
 
 
 class World(Protocol[ActiveT]):
@@ -108,6 +115,9 @@ class World(Protocol[ActiveT]):
     def open(self, active: ActiveT, prepared: Prepared) -> Context:
         """Verify that the call can be recorded, and return its context."""
 
+    def reopen(self, active: ActiveT, prepared: Prepared) -> None:
+        """Verify that a call that has waited for its client can continue and be recorded."""
+
     def hooks(self, active: ActiveT, ctx: Context) -> HooksAround:
         """Return the hooks around the call."""
 
@@ -121,11 +131,14 @@ class World(Protocol[ActiveT]):
         """Log an unexpected exception, ours or the tool's, and return the error to report."""
 
 
-def order(active: ActiveT, world: World[ActiveT]) -> Generator[Callable[[], Mapping[str, bool]], None, None]:
+Paths = Callable[[], Mapping[str, bool]]
+
+
+def order(active: ActiveT, world: World[ActiveT]) -> Generator[Paths, None, None]:
     """Run one call, from its request to its record.
 
-    Yields once, a function that returns the paths that the call touches, and is resumed after earlier calls that touch
-    the same paths.
+    Yields a function that returns the paths that the call touches, and is resumed after earlier calls that touch the
+    same paths. Yields it again whenever a step has questions for the client, and is then resumed once it has answered.
     """
     before: BeforeCall | None = None
     has_turn = False
@@ -147,8 +160,8 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Callable[[], Mapp
         else:
             decision = consult(prepared, ctx, decision)
             active.decision, active.votes = decision
-            prepared = permit(active, world, prepared, ctx)
-            output, after = run(prepared, ctx, hooks)
+            prepared = yield from answered(active, world, prepared, partial(permit, active, world, prepared, ctx))
+            output, after = yield from run(active, world, prepared, ctx, hooks)
         result = with_hook_results(shape(prepared, ctx, output), before, after)
     except ToolError as error:
         if before is not None and before.ran:
@@ -309,13 +322,33 @@ def denial(vote: Vote, tool: Tool) -> ToolError:
     return vote.error or ToolError("denied", f"{message}.")
 
 
+def answered(
+    active: ActiveT, world: World[ActiveT], prepared: Prepared, step: Callable[[], T]
+) -> Generator[Paths, None, T]:
+    """Run a step; as long as it has questions for the client, wait for the answers and run it again."""
+    while True:
+        try:
+            outcome = step()
+        except ToolError as error:
+            if not active.has_questions:
+                raise
+            active.unanswered = error
+        else:
+            if not active.has_questions:
+                return outcome
+        yield world.paths(active, prepared)
+        world.reopen(active, prepared)
+
+
 # --- run, shape -----------------------------------------------------------------------------------------------------
 
 
-def run(prepared: Prepared, ctx: Context, hooks: HooksAround) -> tuple[Output, "AfterCall"]:
+def run(
+    active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context, hooks: HooksAround
+) -> Generator[Paths, None, tuple[Output, "AfterCall"]]:
     """Run the tool and then the hooks after it, which may replace its result."""
     try:
-        output = perform(prepared, ctx)
+        output = yield from answered(active, world, prepared, partial(perform, prepared, ctx))
     except ToolError as error:
         after = hooks.after(prepared, None, error)
         if after.error is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from hilt.surfaces.mcp.names import SESSION
+from hilt.surfaces.mcp.plain import SESSION
 from tests.surfaces.commands import Command, forked
 from tests.surfaces.http.servers import serving
 from tests.surfaces.mcp import test_http

@@ -59,10 +59,8 @@ class Publisher:
         """Publish the start of a call, unless it ends soon: most calls do, and publishing their end is enough."""
         if not self._is_served():
             return
-        active.event_id = id = active.event_id or os.urandom(8).hex()
+        active.event_id = id = os.urandom(8).hex()
         with self._lock:
-            if id in self._open:
-                return  # it runs again, with its client's answer
             self._open.add(id)
             self._begun.append((time.monotonic(), active))
             if self._thread is None:

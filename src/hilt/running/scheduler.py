@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
+from functools import partial
 
 from hilt.active_call import WATCH_SECONDS, ActiveCall
 from hilt.call import Result
 from hilt.call_threads import CallThreads
 from hilt.declaration import TIMEOUT_SECONDS
 from hilt.errors import ToolError
-from hilt.pipeline import failure
+from hilt.pipeline import Paths, failure
 from hilt.running.lanes import Lanes
 
 WAITERS_MAX = 512
 
-# the steps of one call; it yields a function that returns the paths that the call touches
-Order = Generator[Callable[[], Mapping[str, bool]], None, None]
+Order = Generator[Paths, None, None]  # the steps of one call
 
 
 class Scheduler:
@@ -44,20 +44,24 @@ class Scheduler:
         paths = next(order, None)
         if paths is None:
             return  # rejected; its result was already delivered
-        has_turn = False
         with self._lock:
             is_closed = self._closed.is_set()
             if not is_closed:
                 self._running.add(active)
-                active.turn = self._lanes.enter(paths, lambda: self._continue(active, order), active.session)
-                has_turn = not active.turn.waits
         if is_closed:
             done(failure(active.call, ToolError("cancelled", "The runtime is closed.")))
-        elif has_turn and here is not None:
-            here()
-            self._finish(active, order)
-        elif has_turn:
-            self._continue(active, order)
+        elif self._has_turn(active, order, paths):
+            if here is None:
+                self._continue(active, order)
+            else:
+                here()
+                self._finish(active, order)
+
+    def _has_turn(self, active: ActiveCall, order: Order, paths: Paths) -> bool:
+        """Queue a call; return whether it need not wait for others. If it must, it continues when its turn comes."""
+        with self._lock:
+            active.turn = self._lanes.enter(paths, lambda: self._continue(active, order), active.session)
+            return not active.turn.waits
 
     def _continue(self, active: ActiveCall, order: Order) -> None:
         """Continue a call on another thread."""
@@ -65,16 +69,26 @@ class Scheduler:
         (self._waiters if is_long else self._workers).put(lambda: self._finish(active, order))
 
     def _finish(self, active: ActiveCall, order: Order) -> None:
+        """Run a call to its end, or to a question for its client."""
+        paths = None
         try:
-            next(order, None)
+            paths = next(order, None)
         finally:
             # only after the call was recorded and its result delivered: the next call in the lane must know which files
             # this one saw, and must not deliver its result first
             with self._lock:
-                self._running.discard(active)
+                if paths is None:
+                    self._running.discard(active)
                 if active.turn is not None:
                     self._lanes.leave(active.turn)
                     active.turn = None  # breaks a reference cycle, so that both are freed at once
+        if paths is not None:
+            active.wait(partial(self._resume, active, order, paths))
+
+    def _resume(self, active: ActiveCall, order: Order, paths: Paths) -> None:
+        """Continue a call that has waited for its client; other calls may have passed it."""
+        if self._has_turn(active, order, paths):
+            self._continue(active, order)
 
     def watch_deadlines(self) -> None:
         """Start a thread that times out late calls; for surfaces that do not wait for each call."""

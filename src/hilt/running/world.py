@@ -79,16 +79,21 @@ class WorkspaceWorld:
 
     def open(self, active: ActiveCall, prepared: Prepared) -> Context:
         """Verify that a call can be recorded, and return its context."""
-        active.deadline = time.perf_counter() + prepared.tool.timeout
-        try:
-            self._trail.make_ready(full=prepared.tool.traits.frees_space)
-        except ToolError as error:
-            raise unrecorded(error, ran=False) from error
+        self.reopen(active, prepared)
         active.ran = True
         self._recorder.begin(active)
         ctx = self.context(active)
         active.is_unrestricted = self.parts.authority.is_unrestricted(active.session)
         return ctx
+
+    def reopen(self, active: ActiveCall, prepared: Prepared) -> None:
+        """Verify that a call is not cancelled and can be recorded, and start its time limit."""
+        active.fence.check()
+        active.deadline = time.perf_counter() + prepared.tool.timeout
+        try:
+            self._trail.make_ready(full=prepared.tool.traits.frees_space)
+        except ToolError as error:
+            raise unrecorded(error, ran=False) from error
 
     def context(self, active: ActiveCall) -> Context:
         """Return the context of a call, after recovering what a killed process left."""

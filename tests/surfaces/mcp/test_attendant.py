@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hilt.surfaces.mcp.attendant import NOTE_CHARACTERS, NOTES_AT_ONCE, Attending, ClientAnswers
+from hilt.surfaces.mcp.attendant import NOTE_CHARACTERS, NOTES_AT_ONCE, ClientAttendant
+from hilt.surfaces.mcp.plain import Client
 
 
 @pytest.fixture
@@ -16,10 +17,8 @@ def sent() -> list[tuple[str, tuple[Any, ...]]]:
 
 
 @pytest.fixture
-def attending(sent) -> Attending:
-    return Attending(
-        ClientAnswers(), frozenset(), by="test", send=lambda kind, values: sent.append((kind, values)), wait=None
-    )
+def attending(sent) -> ClientAttendant:
+    return ClientAttendant(Client("test", frozenset()), send=lambda kind, values: sent.append((kind, values)))
 
 
 @pytest.mark.parametrize("done", ["a", None, {}, True, math.nan, math.inf])

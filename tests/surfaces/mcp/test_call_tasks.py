@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from hilt.call import Call, Result
+from hilt.call import Call
 from hilt.runtime import Runtime
-from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
-from hilt.surfaces.mcp.call_tasks import CallTask
+from hilt.surfaces.mcp.call_tasks import CallTasks
+from hilt.surfaces.mcp.client_call import ClientCall
+from hilt.surfaces.mcp.plain import Client
+from hilt.surfaces.mcp.sessions import Session
 from tests.conformance.server import TOOLS
 from tests.marks import Mark, wait_until
 from tests.programs import needs_sandbox
@@ -99,30 +100,31 @@ def test_a_task_that_asks_runs_again_with_the_answers_and_is_recorded_once(clien
     assert command.run("audit", "--json").stdout.count(b"confirm_delete") == 1
 
 
+class Unheard:
+    """A request that a task replaces before anything happens."""
+
+    def asked(self) -> None:
+        raise AssertionError
+
+    def ended(self) -> None:
+        raise AssertionError
+
+    def send(self, kind: str, values: tuple[Any, ...]) -> None:
+        raise AssertionError
+
+
 def test_a_task_continues_when_its_call_is_approved_elsewhere(command):
     command.folder.write("../config/permissions.yaml", "ask: [write_file]\n")
-    replies = ClientAnswers()
-
-    def attending(task: CallTask | None = None) -> Attending:
-        return Attending(replies, frozenset({"form"}), by="mcp client x", send=lambda kind, values: None, wait=None)
-
-    first, results = attending(), SimpleQueue[Result]()
-    call = Call("write_file", {"path": "a.txt", "content": "x"}, session="s")
+    client = Client("mcp client x", frozenset({"form"}))
+    request = Call("write_file", {"path": "a.txt", "content": "x"}, session="s")
     with Runtime(command.folder.path, environ=command.environ) as runtime:
-        running = runtime.submit(call, results.put, attendant=first)
-        task = CallTask(
-            runtime,
-            call,
-            running,
-            first,
-            replies=replies,
-            renew=attending,
-            answer=lambda result, running, attending: {"ok": result.ok},
-            ended=lambda: None,
-        )
+        call = ClientCall(runtime, Session("s"), request, client, Unheard())
+        task = CallTasks().add(call, (runtime.parts.id, "s"))
+        assert task is not None
         approvals = runtime.parts.authority.approvals()
         with approvals.attend("console"):
-            task.ended(first, results.get())
+            call.start()
+            wait_until(lambda: task.details()["status"] == "input_required")
             task.check_answers()
             assert task.details()["status"] == "input_required"
             (pending,) = approvals.pending()
@@ -130,7 +132,7 @@ def test_a_task_continues_when_its_call_is_approved_elsewhere(command):
             task.check_answers()
             wait_until(lambda: task.details()["status"] == "completed")
 
-    assert task.details()["result"] == {"ok": True}
+    assert task.details()["result"]["isError"] is False
     assert command.folder.read("a.txt") == "x"
 
 

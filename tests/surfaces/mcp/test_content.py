@@ -7,8 +7,7 @@ import pytest
 
 from hilt.call import Result
 from hilt.errors import ToolError
-from hilt.surfaces.mcp.content import call_result, hints
-from hilt.surfaces.mcp.names import META_CHARACTERS
+from hilt.surfaces.mcp.content import META_CHARACTERS, call_result, hints
 
 
 @pytest.mark.parametrize(

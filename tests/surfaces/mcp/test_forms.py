@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.surfaces.mcp.forms import (
+    MESSAGE_CHARACTERS,
     OTHER,
     approval_form,
     own_words_form,
@@ -15,7 +16,6 @@ from hilt.surfaces.mcp.forms import (
     read_choices,
     read_own_words,
 )
-from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
 from hilt.tools.ask_user import Option, Question
 
 ASKED = ApprovalRequest(

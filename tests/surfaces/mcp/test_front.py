@@ -1,9 +1,10 @@
-"""The front loop: which modules it loads, that it responds like the SDK, and calls that the SDK continues."""
+"""The front loop: which modules it loads, that it responds like the SDK, and the questions of calls."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -330,7 +331,7 @@ def _is_gone(mark: Mark) -> bool:
 
 
 def test_a_request_that_waits_can_be_cancelled_and_a_ping_overtakes_it(command):
-    constants = ["hilt.surfaces.mcp.front:REQUESTS_MAX=1"]
+    constants = ["hilt.surfaces.mcp.active_requests:REQUESTS_MAX=1"]
     mark = Mark()
     with Lines(command, constants=constants) as client:
         arguments = {"command": f"sleep 300; echo {mark.name}", "timeout": 200}
@@ -392,6 +393,137 @@ def test_a_question_is_asked_once_and_the_call_runs_once(asking):
         answer = client.read()
         assert (answer["id"], answer["result"]["isError"]) == (request, False)
     assert [tool for tool, _ in recorded(asking)] == ["write_file"]
+
+
+YES = {"action": "accept", "content": {"decision": "once"}}
+
+
+def answer_to(client: Lines, question: dict[str, Any], **answer: Any) -> None:
+    client.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}).encode() + b"\n")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"result": YES},
+        {"result": {"action": "decline"}},
+        {"result": {"action": "cancel", "content": None}},
+        {"result": {"action": "maybe"}},
+        {"result": "yes"},
+        {"error": {"code": -1, "message": "no"}},
+    ],
+    ids=str,
+)
+def test_a_question_is_asked_and_its_answer_taken_as_by_the_sdk(tmp_path, answer):
+    exchanges = []
+    for bypass in (b"", BYPASS):
+        command = Command(str(tmp_path / ("sdk" if bypass else "front")))
+        command.folder.write("../config/permissions.yaml", ASKS)
+        with Lines(command, "--session", "s", handshake=False) as client:
+            client.write(bypass)
+            client.ask("initialize", **opening(elicitation={}))
+            client.tell("notifications/initialized")
+            client.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
+            question = client.read()
+            answer_to(client, question, **answer)
+            response = client.read()
+        text = json.dumps([{**question, "id": 0}, response, recorded(command), command.folder.tree()])
+        same = re.sub(r"[0-9a-f]{12}", "ID", text.replace(command.folder.path, "FOLDER"))
+        exchanges.append(json.loads(same))
+
+    assert exchanges[0] == exchanges[1]
+
+
+def test_a_question_in_a_response_is_asked_and_answered_as_by_the_sdk(tmp_path):
+    answers = []
+    meta = {**META, plain.CAPABILITIES_KEY: {"elicitation": {}}}
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}, "_meta": meta}
+    for bypass in (b"", BYPASS):
+        command = Command(str(tmp_path / ("sdk" if bypass else "front")))
+        command.folder.write("../config/permissions.yaml", ASKS)
+        with Lines(command, "--session", "s", handshake=False) as client:
+            client.write(bypass)
+            asked = client.ask("tools/call", **call)
+            state = asked["result"].pop("requestState")
+            others = [{"requestState": "x"}, {"requestState": state, "arguments": {"path": "b.txt", "content": "x"}}]
+            continued = [{"requestState": state, "inputResponses": {"approval": YES}}] * 2
+            responses = [client.ask("tools/call", **{**call, **fields}) for fields in (*others, *continued)]
+        text = json.dumps([asked, responses, recorded(command), command.folder.tree()])
+        answers.append(json.loads(text.replace(command.folder.path, "FOLDER")))
+
+    assert answers[0] == answers[1]
+    assert [set(answer) - {"id", "jsonrpc"} for answer in answers[0][1]] == [
+        {"error"},
+        {"error"},
+        {"result"},
+        {"error"},
+    ]
+
+
+def test_an_approval_does_not_load_the_sdk(asking):
+    server = f"import sys; sys.path[:0] = {sys.path!r}\n{COUNT}"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", server],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=asking.folder.path,
+        env=asking.environ,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def exchange(**message: Any) -> Any:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        exchange(id=1, method="initialize", params=opening(elicitation={}))
+        call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+        question = exchange(id=2, method="tools/call", params=call)
+        assert not exchange(id=question["id"], result=YES)["result"]["isError"]
+        modules = set(process.communicate(timeout=60)[1].decode().split("\n"))
+
+    assert modules & HEAVY == set()
+    assert asking.folder.read("a.txt") == "x"
+
+
+def test_other_calls_pass_one_that_waits_and_hooks_run_once(asking):
+    log = os.path.join(os.path.dirname(asking.folder.path), "hooks.log")
+    hook = {"event": "pre_tool_execution", "match": "write_file", "command": f"echo ran >> {log}"}
+    asking.folder.write("../config/hooks.yaml", json.dumps({"hooks": [hook]}))
+    with Lines(asking, elicitation={}) as client:
+        asked = client.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
+        question = client.read()
+        read = client.ask("tools/call", name="list_dir", arguments={})
+        assert not read["result"]["isError"]
+
+        answer_to(client, question, result=YES)
+
+        assert client.read()["id"] == asked
+        answer_to(client, question, result=YES)  # too late
+        assert client.ask("ping")["result"] == {}
+    assert asking.folder.tree() == {"a.txt": "x"}
+    with open(log, encoding="utf-8") as file:
+        assert file.read() == "ran\n"
+
+
+def test_a_question_that_nobody_answers_in_time_ends_the_call(asking):
+    asking.environ["HILT_APPROVALS_TIMEOUT_S"] = "1"
+    with Lines(asking, elicitation={}) as client:
+        request = client.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
+        question = client.read()
+
+        withdrawn, answer = client.read(), client.read()
+
+        assert (withdrawn["method"], withdrawn["params"]["requestId"]) == (
+            "notifications/cancelled",
+            question["id"],
+        )
+        assert (answer["id"], answer["result"]["_meta"]["dev.hilt/error"]["code"]) == (request, "approval_timeout")
+    assert recorded(asking) == [("write_file", "approval_timeout")]
 
 
 def test_a_question_that_is_cancelled_leaves_one_row_and_no_file(asking):

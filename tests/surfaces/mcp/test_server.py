@@ -17,8 +17,8 @@ from hilt.surfaces.cli.commands import parser_of
 from hilt.surfaces.cli.mcp import flags_of
 from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
 from hilt.surfaces.mcp.command import ServeOptions
+from hilt.surfaces.mcp.content import INSTRUCTIONS_CHARACTERS
 from hilt.surfaces.mcp.forms import OTHER
-from hilt.surfaces.mcp.instructions import CHARACTERS
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
 from tests.marks import Mark, wait_until
 from tests.programs import needs_sandbox
@@ -96,7 +96,7 @@ def test_a_session_lists_reads_edits_patches_and_undoes(command, kind):
         assert failed.is_error
         assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
         assert failed.meta["dev.hilt/error"] == {"code": "file_not_found", "details": {"path": "none.txt"}}
-        assert len(instructions) <= CHARACTERS
+        assert len(instructions) <= INSTRUCTIONS_CHARACTERS
         assert kind[1] != "legacy" or "read_file" in instructions  # the other era is pinned, without a handshake
 
     run(test())

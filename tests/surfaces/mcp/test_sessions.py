@@ -6,7 +6,7 @@ import pytest
 
 from hilt.errors import ToolError
 from hilt.surfaces.mcp import sessions as module
-from hilt.surfaces.mcp.names import SESSION
+from hilt.surfaces.mcp.plain import SESSION
 from hilt.surfaces.mcp.sessions import Session, Sessions
 
 

@@ -36,10 +36,10 @@ from hilt.surfaces.http.requests import BODY_BYTES, OwnHosts
 from hilt.surfaces.http.static import read_files
 from hilt.surfaces.http.tokens import agents_token, person_token
 from hilt.surfaces.http.workspaces import ServedWorkspace, Workspaces
+from hilt.surfaces.mcp.content import Choice
 from hilt.surfaces.mcp.http import RequestGuard
 from hilt.surfaces.mcp.server import Serving
 from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX
-from hilt.surfaces.mcp.tool_list import Choice
 from hilt.surfaces.opening import open_runtime
 
 CONNECTIONS_MAX = 1024

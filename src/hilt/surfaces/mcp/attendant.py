@@ -1,15 +1,14 @@
 """The MCP client as the attendant of one call: answers questions, and receives progress and log messages.
 
-Approvals and the questions of `ask_user` do not block a thread: the run ends, and the call runs again with the answer.
-A question from a custom tool waits for the answer if the protocol version allows requests to the client during a call;
-otherwise the call runs again with all answers so far.
+Approvals and the questions of `ask_user` do not block a thread: the call waits, and repeats the step with the answer. A
+question from a custom tool waits for the answer if the protocol version allows requests to the client during a call;
+otherwise the tool runs again with all answers so far.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +31,9 @@ from hilt.surfaces.mcp.forms import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.call import ApprovalRequest, Result
-    from hilt.surfaces.mcp.open_forms import OpenForms
+    from hilt.call import ApprovalRequest
+    from hilt.surfaces.mcp.client_call import OpenForms
+    from hilt.surfaces.mcp.plain import Client
 
     # asks the client and returns its answers; the forms may be answered elsewhere first
     Wait = Callable[[Mapping[str, Any], OpenForms | None], "Responses"]
@@ -51,42 +51,30 @@ T = TypeVar("T")
 
 
 class ClientAnswers:
-    """The client's answers in one call, across all its runs."""
+    """The client's answers in one call."""
 
-    def __init__(self) -> None:
-        self.event_id = os.urandom(8).hex()  # of the events of the call
-        self.by = ""  # the client, as recorded with its answers
+    def __init__(self, by: str) -> None:
+        self.by = by  # the client, as recorded with its answers
         self.approvals: dict[str, UserAnswer | None] = {}  # by digest; None if nobody answered
-        self.answers: dict[str, Any] | ToolError | None = None  # to questions
+        self.to_questions: dict[str, Any] | ToolError | None = None
         self.own_words: list[int] = []  # the numbers of the questions that the user answers freely
         self.inputs: dict[str, dict[str, Any]] = {}
 
-    def ended(self, result: Result) -> None:
-        """Store the preview that a run ended with, so that the next run applies it instead of making another."""
-        error = result.error
-        preview = error.details.get("apply") if error is not None and error.code == "approval_required" else None
-        if isinstance(preview, str):
-            for digest, answer in self.approvals.items():
-                if answer is not None and answer.kind == "preview":
-                    self.approvals[digest] = answer._replace(preview_id=preview)
 
-
-class Attending:
-    """An Attendant over MCP, for one run of a call."""
+class ClientAttendant:
+    """An Attendant over MCP, for one call."""
 
     def __init__(
         self,
-        replies: ClientAnswers,
-        can: frozenset[str],
+        client: Client,
         *,
-        by: str,
         alone: bool = False,
         approves: bool = True,
         send: Callable[[str, tuple[Any, ...]], None],
-        wait: Wait | None,
+        wait: Wait | None = None,
         open_forms: Callable[[str | None, ClientAnswers], OpenForms] | None = None,
     ) -> None:
-        """Attend a call of a client that supports the requests in `can`.
+        """Attend a call of a client.
 
         `wait`, unless None, asks the client and returns its answers. `open_forms` returns the forms of a session, which
         may be answered elsewhere first. `alone` means that the client has no user: it closed an earlier form of this
@@ -94,9 +82,10 @@ class Attending:
         """
         self.needs: dict[str, dict[str, Any]] = {}  # requests to the client before the call can continue
         self.missing: str | None = None  # a capability that the call needs and the client lacks
-        self._replies = replies
-        self._can = can
-        self._by = by
+        self.answers = ClientAnswers(client.name)
+        self.asked: tuple[ApprovalRequest, str] | None = None  # the approval to request from the client, and its digest
+        self.questions: Sequence[Any] = ()  # for the client
+        self._can = client.can
         self._alone = alone
         self._approves = approves
         self._send = send
@@ -104,9 +93,6 @@ class Attending:
         self._open_forms = open_forms
         self._count = 0
         self._allowance = _Allowance()
-        replies.by = by
-        self.asked: tuple[ApprovalRequest, str] | None = None  # the approval to request from the client, and its digest
-        self.questions: Sequence[Any] = ()  # for the client
         self._asked_at = 0.0
         self._form_lock: threading.Lock | None = None  # set if the client is asked while the call runs
 
@@ -117,17 +103,17 @@ class Attending:
 
     @property
     def has_questions(self) -> bool:
-        """Whether this run of the call ended with questions."""
+        """Whether the step that just ended has questions for the client."""
         return bool(self.needs)
 
     def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
-        """Return the user's answer to exactly this call, None if nobody answered; end the run to ask first."""
+        """Return the user's answer to exactly this call, None if nobody answered; end the step to ask first."""
         if "form" not in self._can or not self._approves:
             return None
         if self._form_lock is not None:
             return self._ask_now(asked.session, lambda client: client.approve(asked, digest))
-        if digest in self._replies.approvals:
-            answer = self._replies.approvals[digest]
+        if digest in self.answers.approvals:
+            answer = self.answers.approvals[digest]
             if answer is None or answer.kind != "preview" or asked.preview:
                 return answer  # else ask again: approving the preview does not approve its changes
         self.asked = asked, digest
@@ -135,27 +121,37 @@ class Attending:
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Return the user's answers; end the run to ask first."""
+        """Return the user's answers; end the step to ask first."""
         if "form" not in self._can:
             return None
         if self._form_lock is not None:
             return self._ask_now(None, lambda client: client.ask(questions))
-        replies = self._replies
-        if isinstance(replies.answers, ToolError):
-            raise replies.answers
-        if replies.answers is not None and not replies.own_words:
-            return replies.answers
+        answers = self.answers
+        if isinstance(answers.to_questions, ToolError):
+            raise answers.to_questions
+        if answers.to_questions is not None and not answers.own_words:
+            return answers.to_questions
         self.questions = questions
-        form = own_words_form(questions, replies.own_words) if replies.own_words else question_form(questions)
+        form = own_words_form(questions, answers.own_words) if answers.own_words else question_form(questions)
         self._need(QUESTIONS, form)
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
 
     def _need(self, name: str, form: dict[str, Any]) -> None:
         self.needs[name] = replace_surrogates(form)
 
-    def sent(self) -> None:
-        """Record the time at which the client is asked."""
+    def sent(self, preview: str = "") -> None:
+        """Record the time at which the client is asked, and the preview that it is asked about, to apply that one."""
         self._asked_at = time.monotonic()
+        for digest, answer in self.answers.approvals.items() if preview else ():
+            if answer is not None and answer.kind == "preview":
+                self.answers.approvals[digest] = answer._replace(preview_id=preview)
+
+    def proceed(self, *, alone: bool, fills_forms: bool) -> None:
+        """Prepare for the next run of the step; some clients declare forms, but do not answer them."""
+        self.needs, self.asked, self.questions, self.missing = {}, None, (), None
+        self._alone, self._count = alone, 0
+        if not fills_forms:
+            self._can -= {"form"}
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         """Return the form as the user filled it in."""
@@ -173,13 +169,13 @@ class Attending:
         supported = {name: request for name, request in requests.items() if self._is_supported(request)}
         if self._wait is not None:
             return {**answers, **(self._wait(supported, None) if supported else {})}
-        missing = {name: request for name, request in supported.items() if name not in self._replies.inputs}
+        missing = {name: request for name, request in supported.items() if name not in self.answers.inputs}
         if missing:
             self.needs.update(missing)
             raise ToolError("no_one_to_ask", "The client has not answered yet.")
-        return {**answers, **{name: self._replies.inputs[name] for name in supported}}
+        return {**answers, **{name: self.answers.inputs[name] for name in supported}}
 
-    def for_agents(self) -> Attending | None:
+    def for_agents(self) -> ClientAttendant | None:
         """Return this client for agents that the call starts; None if it cannot be asked while the call runs."""
         if self._wait is None or not self.can_ask:
             return None
@@ -187,17 +183,15 @@ class Attending:
         other.needs, other._form_lock = {}, threading.Lock()
         return other
 
-    def _ask_now(self, session: str | None, ask: Callable[[Attending], T | None]) -> T | None:
-        """Ask the client while the call runs, with the same forms as between runs.
+    def _ask_now(self, session: str | None, ask: Callable[[ClientAttendant], T | None]) -> T | None:
+        """Ask the client while the call runs, with the same forms as between steps.
 
         Return None if nobody answered. `session` is the session of the agent, if known.
         """
         assert self._open_forms is not None  # noqa: S101
-        replies = ClientAnswers()
         client = copy(self)
-        client._replies, client._form_lock = replies, None
-        replies.by = self._by
-        forms = self._open_forms(session, replies)
+        client.answers, client._form_lock = ClientAnswers(self.answers.by), None
+        forms = self._open_forms(session, client.answers)
         try:
             while True:
                 client.needs = {}
@@ -218,7 +212,7 @@ class Attending:
         finally:
             forms.close()
 
-    def _show(self, client: Attending, forms: OpenForms) -> bool:
+    def _show(self, client: ClientAttendant, forms: OpenForms) -> bool:
         """Show the forms once those of other agents are closed; return whether the client answered."""
         assert self._form_lock is not None  # noqa: S101
         assert self._wait is not None  # noqa: S101
@@ -230,9 +224,8 @@ class Attending:
             responses = self._wait(client.needs, forms)
         finally:
             self._form_lock.release()
-        answers = {name: response for name, response in responses.items() if response is not None}
-        client.take(answers)
-        return bool(answers)
+        client.take(responses)
+        return any(response is not None for response in responses.values())
 
     @property
     def allowance(self) -> None:
@@ -265,8 +258,8 @@ class Attending:
                 "log", (level, data if len(text) <= NOTE_CHARACTERS and data is not None else text[:NOTE_CHARACTERS])
             )
 
-    def take(self, responses: Mapping[str, dict[str, Any]]) -> None:
-        """Store the client's answers to `needs` for the next run."""
+    def take(self, responses: Mapping[str, dict[str, Any] | None]) -> None:
+        """Store the client's answers to `needs`."""
         for name in self.needs:
             response = responses.get(name)
             if response is None:
@@ -274,22 +267,23 @@ class Attending:
             if name == APPROVAL and self.asked is not None:
                 asked, digest = self.asked
                 automatic = time.monotonic() - self._asked_at < AUTOMATIC_SECONDS
-                self._replies.approvals[digest] = read_approval(asked, response, self._by, automatic=automatic)
+                answer = read_approval(asked, response, self.answers.by, automatic=automatic)
+                self.answers.approvals[digest] = answer
             elif name == QUESTIONS and self.questions:
                 self._take_answers(response)
             else:
-                self._replies.inputs[name] = response
+                self.answers.inputs[name] = response
 
     def _take_answers(self, response: Mapping[str, Any]) -> None:
-        replies = self._replies
+        answers, given = self.answers, self.answers.to_questions
         try:
-            if isinstance(replies.answers, dict):
-                replies.answers = read_own_words(self.questions, replies.own_words, replies.answers, response)
-                replies.own_words = []
+            if isinstance(given, dict):
+                answers.to_questions = read_own_words(self.questions, answers.own_words, given, response)
+                answers.own_words = []
             else:
-                replies.answers, replies.own_words = read_choices(self.questions, response)
+                answers.to_questions, answers.own_words = read_choices(self.questions, response)
         except ToolError as error:
-            replies.answers = error
+            answers.to_questions = error
 
     def _input(self, request: dict[str, Any]) -> dict[str, Any] | None:
         self._count += 1

@@ -1,7 +1,7 @@
 """Calls that continue after their request, as tasks of the MCP extension; the client polls for the result.
 
-A task runs on the threads of the runtime, so it outlives the connection of its client. If a run of its call
-ends with questions, the task waits for `tasks/update`, and the call runs again with the answers.
+A task runs on the threads of the runtime, so it outlives the connection of its client. If its call has questions, it
+waits for `tasks/update`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-from hilt.active_call import ActiveCall
-from hilt.call import Call, Result
-from hilt.errors import ToolError
-from hilt.runtime import Runtime
-from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
-from hilt.surfaces.mcp.open_forms import OpenForms
+from hilt.surfaces.mcp.client_call import ClientCall, Failure, Outcome
 
 AFTER_SECONDS = 0.5  # a call that takes longer becomes a task, if its client supports that
 TTL_MS = 24 * 60 * 60 * 1000
@@ -31,53 +24,18 @@ WORKING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED = "working", "input_requir
 ENDED = (COMPLETED, FAILED, CANCELLED)
 
 
-class Failure(NamedTuple):
-    """A protocol error, which the client gets instead of a result."""
-
-    code: int
-    message: str
-    data: Any = None
-
-
-Outcome = dict[str, Any] | Failure
-Answer = Callable[[Result, ActiveCall | None, Attending], Outcome]
-
-
 class CallTask:
     """One call as a task. Used from many threads."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        call: Call,
-        running: ActiveCall | None,
-        attending: Attending,
-        *,
-        replies: ClientAnswers,
-        renew: Callable[[CallTask], Attending],
-        answer: Answer,
-        ended: Callable[[], None],
-    ) -> None:
-        """Continue a call that is running.
-
-        `renew` returns the attendant of another run, `answer` converts a result, and `ended` is called at the end.
-        """
+    def __init__(self, call: ClientCall) -> None:
         self.id = os.urandom(18).hex()
         self.owner: tuple[str, str | None] = "", None
-        self._runtime = runtime
         self._call = call
-        self._running = running
-        self._attending = attending
-        self._replies = replies
-        self._forms = OpenForms(runtime, call.session or runtime.session, replies)
-        self._renew = renew
-        self._answer = answer
-        self._on_end = ended
         self._lock = threading.RLock()
         self._status = WORKING
         self._message = ""
         self._outcome: Outcome | None = None
-        self._responses: dict[str, dict[str, Any]] = {}
+        self._responses: dict[str, dict[str, Any] | None] = {}
         self._is_cancelled = False
         self._created = self._updated = time.time()
 
@@ -113,17 +71,11 @@ class CallTask:
             return details
 
     def _open(self) -> dict[str, Any]:
-        needs = self._attending.needs
+        needs = self._call.attendant.needs
         return {name: request for name, request in needs.items() if name not in self._responses}
 
-    def note(self, message: str) -> None:
-        """Set the status message."""
-        with self._lock:
-            self._message = message[:MESSAGE_CHARACTERS]
-            self._updated = time.time()
-
     def update(self, responses: Mapping[str, Any]) -> None:
-        """Receive answers to open questions; the call runs again once all are answered."""
+        """Receive answers to open questions; the call continues once all are answered."""
         with self._lock:
             if self._status != INPUT_REQUIRED:
                 return
@@ -133,53 +85,22 @@ class CallTask:
             }
             if self._open():
                 return
-            self._attending.take(self._responses)
-            attending = self._resume()
-        self._run_again(attending)
+            given = self._proceed()
+        self._call.answer(given)
 
     def check_answers(self) -> None:
-        """Run the call again if its open questions were answered elsewhere."""
+        """Continue the call if its open questions were answered elsewhere."""
         with self._lock:
-            if self._status != INPUT_REQUIRED or not self._forms.is_open or self._forms.answered_by() is None:
+            forms = self._call.forms
+            if self._status != INPUT_REQUIRED or not forms.is_open or forms.answered_by() is None:
                 return
-            attending = self._resume()
-        self._run_again(attending)
+            self._proceed()
+        self._call.answer({})
 
-    def _resume(self) -> Attending:
-        if self._forms.is_open:
-            self._forms.settle()
-        self._responses = {}
-        self._attending = self._renew(self)
+    def _proceed(self) -> dict[str, dict[str, Any] | None]:
         self._set(WORKING)
-        return self._attending
-
-    def _run_again(self, attending: Attending) -> None:
-        self._runtime.submit(self._call, partial(self.ended, attending), began=self._began, attendant=attending)
-
-    def _began(self, running: ActiveCall) -> None:
-        self._running = running
-        running.event_id = self._replies.event_id
-        if self._is_cancelled:
-            running.cancel()
-
-    def ended(self, attending: Attending, result: Result) -> None:
-        """Receive the result of a run."""
-        with self._lock:
-            if self._status in ENDED:
-                return
-            if attending.needs and not self._is_cancelled:
-                self._replies.ended(result)
-                attending.sent()
-                with suppress(ToolError):  # the client is still asked
-                    self._forms.open(attending.asked, attending.questions)
-                self._set(INPUT_REQUIRED)
-                return
-            if self._is_cancelled or (result.error is not None and result.error.code == "cancelled"):
-                self._set(CANCELLED)
-            else:
-                self._outcome = self._answer(result, self._running, attending)
-                self._set(FAILED if isinstance(self._outcome, Failure) else COMPLETED)
-        self._on_end()
+        responses, self._responses = self._responses, {}
+        return responses
 
     def cancel(self) -> None:
         """Cancel the call, unless it has ended."""
@@ -187,17 +108,31 @@ class CallTask:
             if self._status in ENDED:
                 return
             self._is_cancelled = True
-            was_asking = self._status == INPUT_REQUIRED
-            running = self._running
-            if was_asking:
+        self._call.end()
+
+    # --- called by the call, from its threads ---------------------------------------------------------------------
+
+    def asked(self) -> None:
+        """Let the client answer the questions of the call."""
+        with self._lock:
+            self._set(INPUT_REQUIRED)
+
+    def ended(self) -> None:
+        """Keep the outcome of the call for the client."""
+        with self._lock:
+            if self._is_cancelled or self._call.was_cancelled:
                 self._set(CANCELLED)
-        if was_asking:
-            self._forms.close()
-            if running is not None:
-                running.abandon(ToolError("cancelled", f"The call of {self._call.tool} was cancelled."))
-            self._on_end()
-        elif running is not None:
-            running.cancel()
+            else:
+                self._outcome = self._call.outcome(modern=True)
+                self._set(FAILED if isinstance(self._outcome, Failure) else COMPLETED)
+        self._call.session.calls -= 1
+
+    def send(self, kind: str, values: tuple[Any, ...]) -> None:
+        """Show a progress message as the status of the task."""
+        if kind == "progress" and values[2]:
+            with self._lock:
+                self._message = values[2][:MESSAGE_CHARACTERS]
+                self._updated = time.time()
 
     def _set(self, status: str) -> None:
         self._status = status
@@ -213,21 +148,24 @@ class CallTasks:
         self._lock = threading.Lock()
         self._tasks: dict[str, CallTask] = {}
 
-    def add(self, task: CallTask, owner: tuple[str, str | None]) -> bool:
-        """Add a task of this workspace, and of this session if it has a connection; return False at the limit."""
+    def add(self, call: ClientCall, owner: tuple[str, str | None]) -> CallTask | None:
+        """Continue a call as a task of this workspace, and of this session if it has a connection.
+
+        Return None if it has just ended or has a question, and at the limit of tasks.
+        """
+        task = CallTask(call)
+        task.owner = owner
         with self._lock:
             for other in [other for other in self._tasks.values() if other.is_expired]:
                 del self._tasks[other.id]
             if len(self._tasks) >= TASKS_MAX:
-                return False
-            task.owner = owner
+                return None
+            call.session.calls += 1
+            if not call.follow(task):
+                call.session.calls -= 1
+                return None
             self._tasks[task.id] = task
-            return True
-
-    def drop(self, task: CallTask) -> None:
-        """Remove a task that was never used."""
-        with self._lock:
-            self._tasks.pop(task.id, None)
+        return task
 
     def find(self, id: str, owner: tuple[str, str | None]) -> CallTask | None:
         """Return a task of this workspace and session."""

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hilt.runtime import Runtime
+from hilt.surfaces.mcp.content import Choice
 from hilt.surfaces.mcp.pipe import new_session
 from hilt.surfaces.mcp.sessions import Session
-from hilt.surfaces.mcp.tool_list import Choice
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False

@@ -1,21 +1,73 @@
-"""Convert tools and results to MCP's format."""
+"""What the server says to a client: its instructions, the list of its tools, and the results of calls."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.listing import ListedTool
 from hilt.pipeline import Prepared
 from hilt.places import command
+from hilt.runtime import Runtime
 from hilt.schema import Schema, structured, structured_schema, validate
-from hilt.surfaces.mcp.names import META_CHARACTERS, OWN, RESULT_CHARACTERS, SESSION
+from hilt.surfaces.mcp.plain import OWN, SESSION
 from hilt.surfaces.mcp.sessions import Session
 
+RESULT_CHARACTERS = 200_000  # limit for Claude Code, which by default cuts results over 50,000 characters to 2 KB
+META_CHARACTERS = 4000  # of metadata for programs in a result
+INSTRUCTIONS_CHARACTERS = 1200  # at most: every session's model reads them
+
 COMPLETE = {"resultType": "complete"}  # in every result except questions; not sent to older clients
+
+# --- instructions and tools -------------------------------------------------------------------------------------------
+
+_SEARCH = "Only tool_search and tool_call are listed: tool_search finds the tools named here, tool_call runs them.\n"
+
+_PLACE = "hilt works in one folder, the workspace; paths are relative to it.\n"
+
+_TOOLS = """\
+- Read with read_file, search contents with search_files, find names with find_files, list folders with list_dir.
+- Change one place with edit_file, several at once with multi_edit or apply_patch, a whole file with write_file.
+- Run programs with run_shell; long ones with run_in_background, then job_output. Dangerous commands need force: true; \
+set it only if the user wants it.
+- undo reverts what a call changed, by the id of the call.
+"""
+
+_RULES = """\
+- stale_file: the file has changed since you read it; read it again.
+- Commands are sandboxed: they can write only in the workspace and have no network.
+- Refused: paths outside the workspace, secrets such as .env and .ssh, settings of agents and git.
+- approval_required: ask the user to run the command in the error; then repeat the same call.
+- denied and USER_REJECTION: do not work around it; ask the user.
+- Truncated output says on its last line how to get the rest.
+"""
+
+
+def instructions(*, search: bool, dialect: str | None) -> str:
+    """Return the instructions; with `search`, for a client that sees only tool_search and tool_call.
+
+    A model that works with another dialect knows its tools, and sees no others.
+    """
+    is_canonical = dialect in (None, "jinn")
+    return ((_SEARCH if search else "") + _PLACE + (_TOOLS if is_canonical else "") + _RULES).rstrip("\n")
+
+
+class Choice(NamedTuple):
+    """Which tools to list, and how."""
+
+    search: bool = False
+    lean: bool = False
+
+
+def tool_list(runtime: Runtime, choice: Choice, session: str, *, client_asks: bool) -> list[dict[str, Any]]:
+    """Return the entries of tools/list for a session; `client_asks` means that the client can ask its user."""
+    authority, (search, lean) = runtime.parts.authority, choice
+    return [
+        tool_entry(tool) for tool in authority.listed_tools(session, search=search, lean=lean, client_asks=client_asks)
+    ]
 
 
 def tool_entry(shown: ListedTool) -> dict[str, Any]:
@@ -42,6 +94,9 @@ def hints(effects: frozenset[str]) -> dict[str, bool]:
         "idempotentHint": reads,
         "openWorldHint": bool(effects & {"network", "execute"}),
     }
+
+
+# --- results --------------------------------------------------------------------------------------------------------
 
 
 def call_result(result: Result, output: Schema | None = None, *, trusted: bool = True) -> dict[str, Any]:

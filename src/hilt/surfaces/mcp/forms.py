@@ -8,10 +8,10 @@ from typing import Any
 from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.places import command
-from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
 
 FORM = "elicitation/create"
 OTHER = "Other answer"  # the choice that opens a second form
+MESSAGE_CHARACTERS = 4000  # of the diff or command in an approval form
 _WIDTH = 100
 _LINES = 30  # of a command or diff; fewer if the message becomes too long
 

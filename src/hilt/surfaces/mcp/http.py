@@ -42,12 +42,13 @@ from hilt.surfaces.http.requests import (
 )
 from hilt.surfaces.http.tokens import stored_token
 from hilt.surfaces.mcp.command import ServeOptions
-from hilt.surfaces.mcp.messages import BATCHES, InvalidMessage, batch_of, message_of
+from hilt.surfaces.mcp.content import Choice
+from hilt.surfaces.mcp.messages import InvalidMessage, batch_of, message_of
+from hilt.surfaces.mcp.plain import BATCHES
 from hilt.surfaces.mcp.replies import Joined, Reply, Send
 from hilt.surfaces.mcp.resources import Provider
 from hilt.surfaces.mcp.server import TASK_METHODS, Serving
 from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX, Session
-from hilt.surfaces.mcp.tool_list import Choice
 
 PATH = "/mcp"
 TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name

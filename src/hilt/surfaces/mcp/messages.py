@@ -1,14 +1,29 @@
-"""JSON-RPC messages of MCP clients: validation, and batches."""
+"""JSON-RPC messages of MCP clients: validation, batches, and the streams between the front loop and the SDK.
+
+Invalid messages are answered here instead of by the SDK.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Self
 
-from mcp_types import INVALID_REQUEST
+from mcp.server.runner import serve_dual_era_loop
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
 from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-BATCHES = "2025-03-26"  # the only protocol version with batches
+from hilt import wire
+from hilt.errors import ToolError
+from hilt.surfaces.mcp.lines import IN_USE, LINES_MAX, REQUESTS_MAX, LineOutput
+from hilt.surfaces.mcp.plain import BATCHES
+from hilt.surfaces.mcp.sdk_thread import FrontLoop
+from hilt.surfaces.mcp.server import Serving
+
 BATCH_MAX = 256
+BUSY = -32000
 
 Message = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
 
@@ -86,3 +101,234 @@ def batch_of(values: list[Any]) -> tuple[list[Message], list[InvalidMessage]]:
         else:
             messages.append(message)
     return messages, invalid
+
+
+# --- streams --------------------------------------------------------------------------------------------------------
+
+
+async def serve(serving: Serving, output: LineOutput, front: FrontLoop, began: Callable[[ClientLines], None]) -> None:
+    """Serve one client until its input ends; `began` receives the queue that lines are put into."""
+    replies = _ReplyStream(output, front.replayed)
+    lines = ClientLines(replies, lambda: serving.asks, front)
+    began(lines)
+    try:
+        await serve_dual_era_loop(serving.server, lines, replies, lifespan_state={})
+    finally:
+        replies.end()
+        serving.close()
+
+
+class _RequestBatch:
+    """The requests of a batch, whose answers are sent together."""
+
+    def __init__(self, open: set[Any], answers: list[dict[str, Any]]) -> None:
+        self.open = open
+        self.answers = answers
+
+
+class _ReplyStream:
+    """The stream that the SDK writes messages to."""
+
+    def __init__(self, output: LineOutput, replayed: str) -> None:
+        self._output = output
+        self._replayed = replayed
+        self.settled: Callable[[Any], None] = lambda id: None  # called with the id of each answered request
+        self.has_asked: Callable[[], None] = lambda: None
+        self.asked: set[Any] = set()  # ids of our requests that the client has not answered
+        self.version = ""  # of the protocol, set by the handshake
+        self.batches: dict[Any, _RequestBatch] = {}  # by the ids of unanswered requests
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write one message."""
+        message = item.message
+        if isinstance(message, JSONRPCRequest):
+            self.asked.add(message.id)
+            self.has_asked()
+        elif isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self.settled(message.id)  # first, because the client may reuse the id as soon as it has the response
+        if isinstance(message, JSONRPCResponse):
+            self.version = message.result.get("protocolVersion", self.version)
+            await self.answer(message.id, {"jsonrpc": "2.0", "id": message.id, "result": message.result})
+        elif isinstance(message, JSONRPCError):
+            await self.answer(message.id, message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        else:
+            self.write(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+    async def answer(self, id: Any, message: dict[str, Any] | None) -> None:
+        """Write a response, or a batch once it is complete; None means that a request gets no response."""
+        batch = self.batches.pop(id, None)
+        if batch is not None:
+            batch.open.discard(id)
+            batch.answers += [message] if message is not None else []
+            if batch.answers and not batch.open:
+                self.write(batch.answers)
+        elif message is not None and id != self._replayed:
+            self.write(message)
+
+    def write(self, message: dict[str, Any] | list[dict[str, Any]]) -> None:
+        """Write one line."""
+        self._output.send(message)
+
+    def end(self) -> None:
+        """Write the responses of incomplete batches."""
+        for batch in set(self.batches.values()):
+            if batch.answers:
+                self.write(batch.answers)
+
+    async def aclose(self) -> None:
+        """Do nothing: the last responses may still be unsent."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+class ClientLines:
+    """The stream that the SDK reads messages from; answers invalid lines itself."""
+
+    def __init__(self, output: _ReplyStream, asks: Callable[[], bool], front: FrontLoop) -> None:
+        self._output = output
+        self._asks = asks
+        self._front = front
+        self.lines: deque[bytes] = deque()
+        self._ended = False
+        self._more = asyncio.Event()
+        self._parts: deque[Message] = deque()  # of a batch
+        self.active: set[Any] = set()
+        self._has_room_again = asyncio.Event()
+        output.settled = self._settled
+        output.has_asked = self._has_room_again.set
+
+    def take(self, line: bytes) -> None:
+        """Queue a line."""
+        self.lines.append(line)
+        self._more.set()
+
+    def end(self) -> None:
+        """End the input."""
+        self._ended = True
+        self._more.set()
+        self._has_room_again.set()
+
+    # --- lines into messages --------------------------------------------------------------------------------------
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while True:
+            await asyncio.sleep(0)  # let other tasks run during a flood of lines
+            try:
+                message = await self._next()
+            except InvalidMessage as error:
+                if error.id in self._output.asked:
+                    return SessionMessage(_error_response(error))
+                if not error.is_error:
+                    self._output.write(error.answer)
+                continue
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                self._output.asked.discard(message.id)
+            if not isinstance(message, JSONRPCRequest):
+                return SessionMessage(message)
+            if message.id in self.active:
+                await self._reject(message.id, INVALID_REQUEST, IN_USE)
+            elif await self._has_room():
+                self.active.add(message.id)
+                return SessionMessage(message, self._metadata(message.id))
+            else:
+                await self._reject(message.id, BUSY, f"{REQUESTS_MAX} requests are active")
+
+    async def _next(self) -> Message:
+        """Return the next message."""
+        while True:
+            if self._parts:
+                return self._parts.popleft()
+            if self.lines:
+                if len(self.lines) == LINES_MAX:
+                    self._front.resume()
+                message = await self._message(self.lines.popleft())
+                if message is not None:
+                    return message
+            elif self._ended:
+                raise StopAsyncIteration
+            else:
+                self._more.clear()
+                await self._more.wait()
+
+    async def _message(self, line: bytes) -> Message | None:
+        """Return the message of a line; None for a batch, whose messages are queued."""
+        try:
+            value = wire.decode_value(line)
+        except ToolError as error:
+            raise InvalidMessage(PARSE_ERROR, error.message) from None
+        if not isinstance(value, list) or self._output.version != BATCHES:
+            return message_of(value)
+        await self._take(*batch_of(value))
+        return None
+
+    async def _take(self, messages: list[Message], invalid: list[InvalidMessage]) -> None:
+        """Queue the messages of a batch; its errors are answered together with the rest."""
+        batches = self._output.batches
+        batch = _RequestBatch(set(), [])
+        for message in messages:
+            if not isinstance(message, JSONRPCRequest):
+                self._parts.append(message)
+            elif message.id in self.active or message.id in batches or self._front.is_active(message.id):
+                invalid.append(InvalidMessage(INVALID_REQUEST, IN_USE, message.id))
+            else:
+                self._parts.append(message)
+                batch.open.add(message.id)
+        asked = self._output.asked
+        self._parts += [_error_response(error) for error in invalid if error.id in asked]
+        batch.answers += [error.answer for error in invalid if error.id not in asked and not error.is_error]
+        batches.update(dict.fromkeys(batch.open, batch))
+        if batch.answers and not batch.open:
+            self._output.write(batch.answers)
+
+    async def _has_room(self) -> bool:
+        """Wait for room; return False if the message that would make room may be queued behind this request."""
+        while len(self.active) >= REQUESTS_MAX:
+            if self._asks() or self._ended:
+                return False
+            self._has_room_again.clear()
+            await self._has_room_again.wait()
+        return True
+
+    def _metadata(self, id: Any) -> ServerMessageMetadata:
+        async def unanswered() -> None:
+            self._settled(id)
+            await self._output.answer(id, None)
+
+        return ServerMessageMetadata(on_request_unanswered=unanswered)
+
+    def _settled(self, id: Any) -> None:
+        self.active.discard(id)
+        self._has_room_again.set()
+        self._front.settled(id)
+
+    async def _reject(self, id: Any, code: int, reason: str) -> None:
+        if id not in self.active:
+            self._front.settled(id)
+        await self._output.answer(id, InvalidMessage(code, reason, id).answer)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        return await self.__anext__()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        self.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _error_response(error: InvalidMessage) -> JSONRPCError:
+    """Convert an invalid response to one of our requests into an error response."""
+    data = ErrorData(code=error.code, message=error.reason)
+    return JSONRPCError.model_construct(jsonrpc="2.0", id=error.id, error=data)

@@ -1,4 +1,4 @@
-"""Plain messages: the few kinds that can be answered without the SDK.
+"""Clients as they declare themselves, and plain messages: the few kinds that can be answered without the SDK.
 
 Validation is strict: a message with anything unusual is not plain, and is left to the SDK.
 """
@@ -9,10 +9,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hilt import __version__
-from hilt.surfaces.mcp.clients import Client, client_of
-from hilt.surfaces.mcp.names import OWN, TASKS
+
+OWN = "dev.hilt/"  # prefix of all our keys in `_meta`
+APPROVAL = f"{OWN}approval"  # in a call: the id of an approval given in a terminal
+SESSION = f"{OWN}session"  # in a call of a client without a connection: the session to continue
+TASKS = "io.modelcontextprotocol/tasks"  # the extension for calls whose result the client polls for
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+BATCHES = "2025-03-26"  # the only version with batches
 MODERN = "2026-07-28"  # the version without a handshake
 
 RESERVED = "io.modelcontextprotocol/"  # prefix of the protocol's own keys in `_meta`
@@ -23,6 +27,49 @@ SERVER_KEY = f"{RESERVED}serverInfo"
 
 UNCACHED = {"ttlMs": 0, "cacheScope": "private"}  # in results that clients may cache; not sent to older clients
 SERVER_INFO = {"name": "hilt", "title": "hilt", "version": __version__}
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+NAME_CHARACTERS = 60
+
+
+class Client(NamedTuple):
+    """A client, as declared by itself."""
+
+    name: str  # for the audit trail
+    can: frozenset[str]  # the requests that it supports
+    program: str = ""  # the declared name
+    version: str = ""
+
+
+def client_of(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> Client:
+    """Return the client with this `clientInfo` and these capabilities, in the protocol's format."""
+    program, version = _printable(info.get("name", "")), _printable(info.get("version", ""))
+    return Client(f"mcp client {program}".rstrip(), _supported(info, capabilities), program, version)
+
+
+def _printable(name: object) -> str:
+    return "".join(char for char in str(name)[:NAME_CHARACTERS] if char.isprintable())
+
+
+def _supported(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> frozenset[str]:
+    names = set()
+    elicitation = capabilities.get("elicitation")
+    if elicitation is not None and not _is_headless(info, capabilities):
+        # no mode means forms, which were the only mode at first
+        if elicitation.get("form") is not None or elicitation.get("url") is None:
+            names |= {"form", "elicitation"}
+        if elicitation.get("url") is not None:
+            names.add("url")
+    names |= {name for name in ("sampling", "roots") if capabilities.get(name) is not None}
+    if TASKS in (capabilities.get("extensions") or ()):
+        names.add("tasks")
+    return frozenset(names)
+
+
+def _is_headless(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> bool:
+    """Whether the client declares that it has no user, by its name or an experimental capability."""
+    names = [*(capabilities.get("experimental") or ()), info.get("name") or "", info.get("title") or ""]
+    return any("headless" in name.casefold() for name in names)
 
 
 class Plain(NamedTuple):
@@ -97,10 +144,13 @@ def plain_of(message: Any, *, modern: bool) -> Plain | None:
     if method not in (_MODERN_METHODS if modern else _METHODS):
         return None
     meta = params.get("_meta", {})
-    if type(meta) is not dict or not params.keys() <= _PARAMS[method]:
+    names = _PARAMS[method] | _ANSWERS if modern and method == "tools/call" else _PARAMS[method]
+    if type(meta) is not dict or not params.keys() <= names:
         return None
     client = _declared_client(meta) if modern else None
     if modern and client is None:
+        return None
+    if not (_are_responses(params.get("inputResponses", {})) and type(params.get("requestState", "")) is str):
         return None
     if any(key == "progressToken" or (key.startswith(_RESERVED_PREFIXES) and key not in _ENVELOPE) for key in meta):
         return None
@@ -120,10 +170,30 @@ _PARAMS = {
     "tools/list": {"_meta"},
     "tools/call": {"_meta", "name", "arguments"},
 }
+_ANSWERS = {"inputResponses", "requestState"}  # in a call that continues
 _METHODS = frozenset({"ping", "tools/list", "tools/call"})
 _MODERN_METHODS = frozenset({"server/discover", "tools/list", "tools/call"})
 _ENVELOPE = frozenset({VERSION_KEY, INFO_KEY, CAPABILITIES_KEY})
 _RESERVED_PREFIXES = (RESERVED, OWN)
+
+
+def _are_responses(responses: Any) -> bool:
+    return type(responses) is dict and all(is_form_response(response) for response in responses.values())
+
+
+def is_form_response(response: Any) -> bool:
+    """Whether a client's response to a form is valid."""
+    if type(response) is not dict or response.get("action") not in ("accept", "decline", "cancel"):
+        return False
+    content = response.get("content") or {}
+    return type(content) is dict and all(
+        value is None or type(value) in (str, int, float, bool) or (type(value) is list and _are_strings(value))
+        for value in content.values()
+    )
+
+
+def _are_strings(values: Any) -> bool:
+    return all(type(value) is str for value in values)
 
 
 def _declared_client(meta: Mapping[str, Any]) -> Client | None:
@@ -137,9 +207,7 @@ def _declared_client(meta: Mapping[str, Any]) -> Client | None:
 
 
 def _is_info(info: Any) -> bool:
-    return (
-        type(info) is dict and {"name", "version"} <= info.keys() and all(type(value) is str for value in info.values())
-    )
+    return type(info) is dict and {"name", "version"} <= info.keys() and _are_strings(info.values())
 
 
 def _are_capabilities(capabilities: Any) -> bool:

@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
-from hilt.surfaces.mcp.line_output import LineOutput
-from hilt.surfaces.mcp.names import LINES_MAX
+from hilt.surfaces.mcp.lines import LINES_MAX, LineOutput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from hilt.surfaces.mcp.sdk_session import ClientLines
+    from hilt.surfaces.mcp.messages import ClientLines
     from hilt.surfaces.mcp.server import Serving
 
 
 class FrontLoop(Protocol):
-    """The part of the front loop that the SDK side uses."""
+    """The part of the front loop that those who answer requests use, from any thread."""
 
     replayed: str  # the id of the request that repeats the handshake; the client already has the response
 
     def is_active(self, id: Any) -> bool:
         """Whether the front loop is answering a request with this id."""
 
+    def forward(self, line: bytes, request: tuple[Any, str, Mapping[str, Any]] | None = None) -> None:
+        """Let the SDK answer a message."""
+
     def settled(self, id: Any) -> None:
         """Record that a forwarded request was answered, or will not be."""
+
+    def finished(self) -> None:
+        """Record that a request was answered without the SDK, or will not be."""
+
+    def listed(self, has_changed: Callable[[], bool]) -> None:
+        """Record that the client knows the tools; `has_changed` returns whether they have changed since."""
+
+    def tools_changed(self) -> None:
+        """Notify the client that its tools may have changed."""
 
     def stop(self) -> None:
         """End the connection."""
 
     def resume(self) -> None:
-        """Continue reading, if it was paused because too many lines were waiting."""
+        """Check again what the loop waits for."""
 
 
 class SdkThread:
@@ -93,7 +104,7 @@ class SdkThread:
     def _run(self) -> None:
         import asyncio
 
-        from hilt.surfaces.mcp.sdk_session import serve
+        from hilt.surfaces.mcp.messages import serve
 
         async def main() -> None:
             self._serving = self._build()

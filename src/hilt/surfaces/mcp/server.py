@@ -33,14 +33,12 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.mcp.call_tasks import CallTasks
-from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeFirstRun, client, connection_of, is_modern
-from hilt.surfaces.mcp.clients import Client
-from hilt.surfaces.mcp.content import COMPLETE
-from hilt.surfaces.mcp.instructions import instructions
-from hilt.surfaces.mcp.names import SESSION, TASKS
+from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, client, connection_of, is_modern
+from hilt.surfaces.mcp.client_call import Rounds
+from hilt.surfaces.mcp.content import COMPLETE, Choice, instructions, tool_list
+from hilt.surfaces.mcp.plain import SESSION, TASKS, Client
 from hilt.surfaces.mcp.resources import Change, Provider, Resources
 from hilt.surfaces.mcp.sessions import Session, Sessions
-from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TIDY_SECONDS = 60.0
 VISIT_SECONDS = 300.0  # for which a host without a connection is listed after its last request
@@ -70,15 +68,15 @@ class Serving:
         single: Session | None,
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
-        take_first_run: TakeFirstRun | None = None,
+        rounds: Rounds | None = None,
         tasks: CallTasks | None = None,
         approves: bool = True,
     ) -> None:
         """Serve a runtime.
 
         All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
-        `hand_over` runs calls that must outlive this process. With `take_first_run`, a front loop starts calls, and
-        reports changes of the tools. `tasks` are the tasks of the process, if they outlive this server. Without
+        `hand_over` runs calls that must outlive this process. With the `rounds` of a front loop, that reports hosts
+        and changes of the tools. `tasks` are the tasks of the process, if they outlive this server. Without
         `approves`, clients are agents: they are not asked to approve their own calls.
         """
         self._runtime = runtime
@@ -87,15 +85,15 @@ class Serving:
         self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
         owner = None if single is None else single.name
-        self._calls = Calls(runtime, self.offload, hand_over, take_first_run, tasks, owner, approves=approves)
+        self._calls = Calls(runtime, self.offload, hand_over, rounds, tasks, owner, approves=approves)
         self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
-        self._marks_hosts = take_first_run is None  # otherwise the front loop does
+        self._marks_hosts = rounds is None  # otherwise the front loop does
         self._visitors: dict[tuple[str, ...], _Visitor] = {}  # hosts without a connection, by name and version
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stops = [] if take_first_run is not None else [runtime.parts.listen(lambda: self.announce("tools"))]
+        self._stops = [] if rounds is not None else [runtime.parts.listen(lambda: self.announce("tools"))]
         self._stops += [provider.listen(self.announce) for provider in providers]
         self._skills_watched: asyncio.Future[Any] | None = None
         self.server = self._server(completes=bool(providers))

@@ -16,7 +16,7 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.runtime import Runtime
-from hilt.surfaces.mcp.names import SESSION
+from hilt.surfaces.mcp.plain import SESSION
 
 SESSIONS_MAX = 1000  # of clients without a connection, and of clients with one
 IDLE_SECONDS = 1800.0

@@ -1,4 +1,4 @@
-"""Messages to an MCP client, one per line. Many threads write, and none waits for the client to read."""
+"""Lines from and to an MCP client. Many threads write, and none waits for the client to read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from hilt import wire
+from hilt.errors import ToolError
 from hilt.surfaces.mcp.pipe import is_pipe
 
+REQUESTS_MAX = 512  # active requests of a client on a connection; at this limit, further ones wait
+LINES_MAX = 256  # lines read and not yet handled; at this limit, reading pauses
+IN_USE = "a request with this id is still active"
 UNREAD_BYTES = 16 << 20  # unread by the client; beyond this, no further requests are handled
 _CHUNK_BYTES = 1 << 20
 
@@ -120,3 +125,36 @@ class LineOutput:
                 self._changed.wait(remaining)
             self._is_closed = True
             self._changed.notify_all()
+
+
+class LineInput:
+    """Splits bytes into lines; the bytes of a line that is too long are counted and dropped."""
+
+    def __init__(self) -> None:
+        self._part = bytearray()
+        self._skipped = 0
+
+    def split(self, data: bytes) -> list[bytes | ToolError]:
+        """Return the lines that these bytes complete."""
+        *lines, rest = data.split(b"\n")
+        complete = [self._finish(line) for line in lines]
+        self._keep(rest)
+        return complete
+
+    def rest(self) -> list[bytes | ToolError]:
+        """Return the last line if it has no newline."""
+        return [self._finish(b"")] if self._part.strip() else []
+
+    def _keep(self, data: bytes) -> None:
+        if self._skipped or len(self._part) + len(data) > wire.MAX_REQUEST_BYTES + 1:
+            self._skipped += len(self._part) + len(data)
+            self._part.clear()
+        else:
+            self._part += data
+
+    def _finish(self, data: bytes) -> bytes | ToolError:
+        self._keep(data)
+        skipped, self._skipped = self._skipped, 0
+        line = bytes(self._part)
+        self._part.clear()
+        return wire.too_large(skipped) if skipped else line
