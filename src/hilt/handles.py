@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
 from contextlib import suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOSYS, ENOTDIR, ESTALE
-from functools import cache
 from typing import Self
 
 from hilt.errors import ToolError
@@ -20,11 +17,7 @@ FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | o
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-_OPENAT2 = 437  # the number of the system call, the same on every architecture
-_RESOLVE_NO_SYMLINKS = 0x04
 _RENAME_EXCHANGE = 2
-# for openat2: flags, mode and how to resolve
-_OPEN_HOW = b"".join(number.to_bytes(8, sys.byteorder) for number in (FOLDER, 0, _RESOLVE_NO_SYMLINKS))
 
 
 def open_folder(path: str, start: int | None = None, *, mode: int | None = None) -> int:
@@ -32,26 +25,20 @@ def open_folder(path: str, start: int | None = None, *, mode: int | None = None)
 
     With `mode`, missing folders are made with it.
     """
-    # importing ctypes takes longer than all walks of a single command
-    if mode is None and sys.platform == "linux" and "ctypes" in sys.modules and "\0" not in path:
-        handle = _load_openat2()(path.lstrip("/") if start is not None else path, start)
-        if handle >= 0:
-            return handle
-    # after a failure too: the error is then that of the path component at fault
-    return _walk(path, start, mode)
-
-
-@cache
-def _load_openat2() -> Callable[[str, int | None], int]:
-    """Return a function that opens a folder by one system call, without following links; negative if it fails."""
-    import ctypes
-
-    system_call = ctypes.CDLL(None).syscall
-    system_call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
-    system_call.restype = ctypes.c_long
-    return lambda path, start: int(
-        system_call(_OPENAT2, -1 if start is None else start, os.fsencode(path) or b".", _OPEN_HOW, len(_OPEN_HOW))
-    )
+    handle = os.open("/", FOLDER) if start is None else os.dup(start)
+    for name in filter(None, path.split("/")):
+        try:
+            try:
+                inner = os.open(name, FOLDER, dir_fd=handle)
+            except FileNotFoundError:
+                if mode is None:
+                    raise
+                os.mkdir(name, mode, dir_fd=handle)
+                inner = os.open(name, FOLDER, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle
 
 
 def exchange(folder: int, name: str, other: str) -> bool:
@@ -67,23 +54,6 @@ def exchange(folder: int, name: str, other: str) -> bool:
     if number in (EINVAL, ENOSYS):
         return False
     raise OSError(number, os.strerror(number), name)
-
-
-def _walk(path: str, start: int | None, mode: int | None) -> int:
-    handle = os.open("/", FOLDER) if start is None else os.dup(start)
-    for name in filter(None, path.split("/")):
-        try:
-            try:
-                inner = os.open(name, FOLDER, dir_fd=handle)
-            except FileNotFoundError:
-                if mode is None:
-                    raise
-                os.mkdir(name, mode, dir_fd=handle)
-                inner = os.open(name, FOLDER, dir_fd=handle)
-        finally:
-            os.close(handle)
-        handle = inner
-    return handle
 
 
 def open_in_folder(path: str, flags: int) -> int:

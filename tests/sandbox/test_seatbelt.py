@@ -18,7 +18,7 @@ from hilt.sandbox import seatbelt
 from hilt.sandbox.backend import Availability, SandboxResources, Start
 from hilt.sandbox.mountpoints import MountPoints
 from hilt.sandbox.network import FULL, LOOPBACK, NONE, SessionNetworks
-from hilt.sandbox.profile import PathJudge, Profile
+from hilt.sandbox.profile import Profile
 from hilt.sandbox.sandbox import Sandbox
 from hilt.sandbox.seatbelt import make_rules, write
 from hilt.sandbox.sensitive import Findings, Search
@@ -132,7 +132,7 @@ def test_rules_on_paths_are_part_of_the_policy(profile, tmp_path, operation, pat
         denied_outside=((str(tmp_path / "home/private"), True),),
         denied_missing=(str(tmp_path / "ws/missing"),),
     )
-    findings = Search().find(profile.roots[0], PathJudge(profile, profile.roots[0]))
+    findings = Search().find(profile.roots[0], profile.judge(profile.roots[0]))
 
     assert verdict(profile, findings, operation, str(tmp_path / path)) == allowed
 

@@ -16,7 +16,7 @@ from hilt.handles import remove_tree
 from hilt.sandbox import disarming, layers, overlay
 from hilt.sandbox.layers import LayerPlaces
 from hilt.sandbox.overlay import UpperLayer
-from hilt.sandbox.profile import PathJudge, plain_names
+from hilt.sandbox.profile import plain_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class UndoableRun:
         notes = tuple(
             note
             for root in layer.roots
-            for note in disarming.disarm_new(root, layer.upper(root), absent, profile.names, PathJudge(profile, root))
+            for note in disarming.disarm_new(root, layer.upper(root), absent, profile.names, profile.judge(root))
         )
         self._is_settled = True
         if self._previewed:

@@ -7,7 +7,6 @@ test, and name it below.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -15,6 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.errors import ToolError
     from hilt.sandbox.mounting import Mount, Overlay
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.network import SessionNetworks
@@ -32,7 +32,6 @@ Feature = Literal[
     "loopback",  # sessions have a network of their own
     "unix_scope",  # Unix sockets lead to programs of the session, and to those that the user named
 ]
-_STATUS_BYTES = 4096
 FindProgram = Callable[[str], str | None]  # the path of a program by its name
 
 
@@ -90,6 +89,10 @@ class StartSteps(NamedTuple):
 class Report:
     """What is known of a program that was started; of one that is not confined, nothing."""
 
+    def failure(self, program: str, code: int, output: bytes) -> ToolError | None:
+        """Return why the sandbox did not run the program, from its own exit code and output; valid after the end."""
+        return None
+
     def notes(self) -> tuple[str, ...]:
         """Return notes on what it left for git, agents and editors to run; complete when its sandbox is closed."""
         return ()
@@ -105,9 +108,9 @@ class Report:
 class Launch(NamedTuple):
     """How to start a program: the arguments before its own, descriptors, steps before the start, and the report.
 
-    A `shielding` program is the sandbox of the one it starts: a signal that ends it would end everything at once. It
-    writes "exit-code" to `status` if the other one ran. A `trusted` program is our own, which keeps its capabilities
-    and follows no links from its folder. `layer` is that of the overlay that the program runs on.
+    A `shielding` program is the sandbox of the one it starts: a signal that ends it would end everything at once. A
+    `trusted` program is our own, which keeps its capabilities and follows no links from its folder. `layer` is that of
+    the overlay that the program runs on.
     """
 
     argv: tuple[str, ...] = ()
@@ -116,13 +119,8 @@ class Launch(NamedTuple):
     steps: StartSteps = StartSteps()
     report: Report = Report()
     shielding: bool = False
-    status: int = -1
     trusted: bool = False
     layer: UpperLayer | None = None
-
-    def has_run(self) -> bool:
-        """Whether the program itself ran; valid after its end."""
-        return self.status < 0 or b"exit-code" in os.pread(self.status, _STATUS_BYTES, 0)
 
 
 class SandboxResources(NamedTuple):

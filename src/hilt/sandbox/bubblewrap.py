@@ -11,6 +11,7 @@ are not supported, bubblewrap mounts by name, and no other program that could re
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -29,6 +30,7 @@ from hilt.sandbox.backend import (
     Feature,
     FindProgram,
     Launch,
+    Report,
     Start,
     StartSteps,
 )
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 # the descriptor numbers of Launch.descriptors in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
+_STATUS_BYTES = 4096
 _WAIT_SECONDS = 20.0  # for another program
 _PAUSE_SECONDS = 0.01
 _ALWAYS: tuple[Feature, ...] = ("mounts", "inner_paths", "loopback")
@@ -103,7 +106,7 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
     start.shared.points.recover()
     try:
         findings = view.search_workspace(profile, start.shared.search)
-        plan = view.make_plan(profile, findings, start.available.features, start.shared.search.find_home_secrets)
+        plan = view.make_plan(profile, findings, start.available.features)
     except OSError as error:
         if error.errno not in SWAPPED:
             raise
@@ -171,11 +174,42 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
             "--setenv",
             tuple(descriptors),
             StartSteps(entered, mounts, sockets=sockets),
-            watch,
+            _Report(watch, descriptors[1]),
             shielding=True,
-            status=descriptors[1],
             layer=layer,
         )
+
+
+class _Report(Report):
+    """The report of a watch, and what bubblewrap says: it writes an exit code to a file if the program itself ran."""
+
+    def __init__(self, watch: Report, status: int) -> None:
+        self._watch = watch
+        self._status = status
+
+    def failure(self, program: str, code: int, output: bytes) -> ToolError | None:
+        if b"exit-code" in os.pread(self._status, _STATUS_BYTES, 0):
+            return None
+        from hilt.sandbox.spawning import refusal
+
+        printed = output.decode("utf-8", "replace").strip() or f"exit {code}"
+        numbers = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG)
+        number = next((number for number in numbers if printed.endswith(f": {os.strerror(number)}")), errno.ENOENT)
+        # printed when the sandbox is set up, but the program or its directory fails
+        if printed.startswith(f"bwrap: execvp {program}: "):
+            return refusal(program, "exec", number)
+        if printed.startswith("bwrap: Can't chdir to "):
+            return refusal(program, "cwd", number)
+        return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {printed}.")
+
+    def notes(self) -> tuple[str, ...]:
+        return self._watch.notes()
+
+    def check(self) -> None:
+        self._watch.check()
+
+    def repeated(self) -> str:
+        return self._watch.repeated()
 
 
 def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:

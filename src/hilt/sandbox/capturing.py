@@ -28,7 +28,6 @@ from hilt.sandbox.spawning import (
     StrPath,
     milliseconds,
     pipe,
-    refusal,
     scarcity,
     start,
 )
@@ -128,9 +127,10 @@ def run(
         deadline = inf if limits.timeout is None else began + limits.timeout
         (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch)
         stdout, stderr = outputs.captured()
-        if reason == "exit" and not confined.has_run():
-            printed = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
-            raise _unstarted(argv[0], printed or f"exit {exit_code}")
+        if reason == "exit":
+            failure = confined.report.failure(argv[0], exit_code, b" ".join((stdout.head, stderr.head)))
+            if failure is not None:
+                raise failure
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended, exceeded)
 
 
@@ -345,18 +345,6 @@ class _Stream:
                     remaining = remaining[self._file.write(remaining) or 0 :]
                 except OSError as error:
                     raise _unsaved(error) from error
-
-
-def _unstarted(program: str, printed: str) -> ToolError:
-    """Return the error for a program that did not run, from what the sandbox printed instead."""
-    numbers = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG)
-    number = next((number for number in numbers if printed.endswith(f": {os.strerror(number)}")), errno.ENOENT)
-    # printed when the sandbox is set up, but the program or its directory fails
-    if printed.startswith(f"bwrap: execvp {program}: "):
-        return refusal(program, "exec", number)
-    if printed.startswith("bwrap: Can't chdir to "):
-        return refusal(program, "cwd", number)
-    return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {printed}.")
 
 
 def _unsaved(error: OSError) -> ToolError:

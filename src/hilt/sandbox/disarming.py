@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from math import inf
 from time import time_ns
 from typing import NamedTuple
@@ -24,11 +23,12 @@ from hilt.sandbox.gitfiles import HARMLESS, GitVerdict
 from hilt.sandbox.layers import LAYERS
 from hilt.sandbox.profile import is_below
 from hilt.sandbox.repositories import REFERENCES, SEQUENCES, GitReader, Part, Waypoint, waypoints_above
+from hilt.sandbox.sensitive import PathJudge, Search
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.profile import Profile
-    from hilt.sandbox.sensitive import Findings, Judge, NameRules, Search
+    from hilt.sandbox.sensitive import Findings, Judge, NameRules
 
 MAX_NOTES = 20
 _SHOWN_CHARACTERS = 200
@@ -86,8 +86,6 @@ def disarm_new(root: str, upper: str, absent: Iterable[str], names: NameRules, j
     Only repositories that the program has created are in the upper layer as a whole. All others are checked in the
     workspace afterwards, like `.git` files, which may point to a folder there.
     """
-    from hilt.sandbox.sensitive import Search
-
     with suppress(OSError):  # the program may have closed it
         if not os.listdir(upper):
             return ()
@@ -186,11 +184,11 @@ class GitWatch:
         try:
             repositories: list[str] = []
             for root in self.before.roots:
-                findings = search.find_all(root, partial(names.judge, root), self._skipped)
+                findings = search.find_all(root, PathJudge(root, names), self._skipped)
                 for _ in range(_MAX_ROUNDS if is_over else 0):
                     if not self._unlock_all(findings.unreadable):
                         break
-                    findings = search.find_all(root, partial(names.judge, root), self._skipped)
+                    findings = search.find_all(root, PathJudge(root, names), self._skipped)
                 repositories += (*findings.repositories, *findings.inner)
                 self.put_aside((*findings.guarded, *findings.sensitive), names)
             self._check(repositories, is_over=is_over)

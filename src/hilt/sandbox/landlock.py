@@ -15,7 +15,7 @@ from hilt.errors import ToolError
 from hilt.sandbox import ruleset, seccomp, sensitive
 from hilt.sandbox.backend import Availability, Backend, FindProgram, Launch, Start, StartSteps
 from hilt.sandbox.disarming import Guard
-from hilt.sandbox.profile import PathJudge, Profile, developer_hint, innermost, is_below, own_programs, own_variables
+from hilt.sandbox.profile import Profile, developer_hint, innermost, is_below, own_programs, own_variables
 from hilt.sandbox.ruleset import Ruleset
 
 TYPE_CHECKING = False
@@ -167,7 +167,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
     visible += (path for path in own_programs(profile) if innermost(path, tuple(hidden)))
     for root in profile.roots:
         if root not in profile.writable:
-            findings = search.find(root, PathJudge(profile, root), tuple(hidden))
+            findings = search.find(root, profile.judge(root), tuple(hidden))
             hidden.update(map(os.path.realpath, findings.sensitive))
     yield from _trees_around("/", hidden)
     for path in visible:

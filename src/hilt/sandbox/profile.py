@@ -13,7 +13,7 @@ from hilt.sandbox.network import Network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.sensitive import NameRules
+    from hilt.sandbox.sensitive import NameRules, PathJudge
 
 Name = Literal["read-only", "workspace-write", "full"]
 
@@ -73,6 +73,12 @@ class Profile(NamedTuple):
 
         return NameRules(self.is_sensitive, self.is_protected, self.homes)
 
+    def judge(self, root: str) -> PathJudge:
+        """Return what classifies the paths in a root."""
+        from hilt.sandbox.sensitive import PathJudge
+
+        return PathJudge(root, self.names, self.denies_read, self.denies_write)
+
     @property
     def writable(self) -> tuple[str, ...]:
         """The workspace folders, or paths in them, that a program can write."""
@@ -94,33 +100,6 @@ def own_programs(profile: Profile) -> list[str]:
 def own_variables(profile: Profile) -> tuple[str, ...]:
     """Return variables that redirect temporary files and caches to the private folder, where there are no mounts."""
     return f"TMPDIR={profile.private}/tmp", f"XDG_CACHE_HOME={profile.private}/cache"  # noqa: S108
-
-
-class PathJudge:
-    """Classifies the names below a workspace folder; equal for equal rules, so that walks can be reused."""
-
-    def __init__(self, profile: Profile, root: str) -> None:
-        self._root = root
-        self._is_sensitive, self._is_protected = profile.is_sensitive, profile.is_protected
-        self._denies_read, self._denies_write = profile.denies_read, profile.denies_write
-        self._homes = profile.homes if profile.homes.folders else None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PathJudge) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(self._root)
-
-    def __call__(self, path: str) -> int:
-        """Return the Kind (sensitive.py) of a path from the root."""
-        full = os.path.join(self._root, path)
-        if self._is_sensitive(path) or (self._denies_read is not None and self._denies_read(full)):
-            return 1
-        if self._is_protected(path) or (self._denies_write is not None and self._denies_write(full)):
-            return 2
-        if self._homes is not None and self._homes.protects(full):
-            return 2
-        return 0
 
 
 def developer_hint(path: str) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hilt.sandbox import repositories, sensitive
 from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, Start
 from hilt.sandbox.disarming import Guard
-from hilt.sandbox.profile import PathJudge, Profile, innermost, is_below, own_programs, own_variables
+from hilt.sandbox.profile import Profile, innermost, is_below, own_programs, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ class Seatbelt(Backend):
     def confine(self, profile: Profile, start: Start) -> Iterator[Launch]:
         """Yield how to start a program under the policy for the profile."""
         search = start.shared.search
-        findings = sensitive.join(
-            [search.find(root, PathJudge(profile, root), profile.closed) for root in profile.roots]
-        )
+        findings = sensitive.join([search.find(root, profile.judge(root), profile.closed) for root in profile.roots])
         text, parameters = write(profile, make_rules(profile, findings))
         options = [option for name, value in parameters.items() for option in ("-D", f"{name}={value}")]
         argv = (start.available.program, *options, "-p", text, "/usr/bin/env", *own_variables(profile))

@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from itertools import accumulate
 from time import time_ns
 from typing import NamedTuple
 
@@ -52,19 +50,9 @@ TOOLCHAINS = (
     *(".gitconfig", ".config/git"),
 )
 
-Stamp = tuple[int, int, int]
-
 _MAX_FOLDERS = 200_000
 _MAX_FINDINGS = 1_000
 _MAX_PATH_CHARACTERS = 1_000  # mounts need paths below 4096 bytes, and renaming folders can make a path longer
-# the parent folders of the names above
-_PARENT_FOLDERS = tuple(
-    dict.fromkeys(
-        folder
-        for name in (*CREDENTIALS, *BROWSERS, *HISTORIES)
-        for folder in accumulate(name.split("/")[:-1], "{}/{}".format)
-    )
-)
 _REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
 _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 
@@ -113,16 +101,6 @@ def toolchains(home: str, search_path: str) -> Iterator[str]:
             yield outer if shares_prefix and outer not in (home, os.path.join(home, ".local")) else real
 
 
-def _stamps(folders: Iterable[str]) -> dict[str, Stamp]:
-    """Return device, inode and time of change of those folders that exist."""
-    stamps = {}
-    for folder in folders:
-        with suppress(OSError):
-            status = os.stat(folder)
-            stamps[folder] = status.st_dev, status.st_ino, status.st_ctime_ns
-    return stamps
-
-
 class Kind(IntEnum):
     """The verdict on a name: unrestricted, hidden from programs, or read-only for them."""
 
@@ -142,9 +120,34 @@ class NameRules(NamedTuple):
         """Whether a path relative to a root is protected, by its last name."""
         return self.is_protected(path) or self.homes.protects(os.path.join(root, path))
 
-    def judge(self, root: str, path: str) -> int:
-        """Return the Kind of a path relative to a root, by its last name."""
-        return Kind.HIDDEN if self.is_sensitive(path) else Kind.GUARDED if self.protects(root, path) else Kind.PLAIN
+
+class PathJudge:
+    """Classifies paths relative to a root, by the last name; equal for equal rules, so that walks can be reused."""
+
+    def __init__(
+        self,
+        root: str,
+        names: NameRules,
+        denies_read: Callable[[str], bool] | None = None,
+        denies_write: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._rules = root, names, denies_read, denies_write
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PathJudge) and self._rules == other._rules
+
+    def __hash__(self) -> int:
+        return hash(self._rules[0])
+
+    def __call__(self, path: str) -> int:
+        """Return the Kind of a path."""
+        root, names, denies_read, denies_write = self._rules
+        full = os.path.join(root, path)
+        if names.is_sensitive(path) or (denies_read is not None and denies_read(full)):
+            return Kind.HIDDEN
+        if names.protects(root, path) or (denies_write is not None and denies_write(full)):
+            return Kind.GUARDED
+        return Kind.PLAIN
 
 
 Judge = Callable[[str], int]  # returns the Kind of a path relative to a root, by its last name; True is HIDDEN
@@ -189,23 +192,6 @@ class Search:
         self._max_folders = max_folders
         self._lock = threading.Lock()
         self._listings: dict[str, tuple[Judge, dict[str, _Listing]]] = {}
-        self._home_secrets: dict[str, tuple[Callable[[str], bool], dict[str, Stamp], list[str]]] = {}
-
-    def find_home_secrets(self, home: str, is_sensitive: Callable[[str], bool]) -> list[str]:
-        """Return what `home_secrets` finds; cached until a folder that it reads changes.
-
-        Creating, removing or renaming something changes the time of change of its folder, which no program can set.
-        """
-        cached = self._home_secrets.get(home)
-        # a missing folder changes its parent when it appears
-        if cached is not None and cached[0] == is_sensitive and _stamps(cached[1]) == cached[1]:
-            return cached[2]
-        now = time_ns()
-        stamps = _stamps((home, *(f"{home}/{name}" for name in _PARENT_FOLDERS)))
-        secrets = list(home_secrets(home, is_sensitive))
-        if all(now - changed > _SETTLED_NS for _, _, changed in stamps.values()):
-            self._home_secrets[home] = is_sensitive, stamps, secrets
-        return secrets
 
     def find(self, root: str, judge: Judge, skipped: tuple[str, ...] = ()) -> Findings:
         """Walk a folder; skips paths that something else covers."""

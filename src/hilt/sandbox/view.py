@@ -28,7 +28,6 @@ from __future__ import annotations
 import functools
 import os
 import stat
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import IntEnum
 from typing import NamedTuple
@@ -37,7 +36,7 @@ from hilt.errors import ToolError
 from hilt.handles import open_folder
 from hilt.places import RealPaths
 from hilt.sandbox import mounting, mountpoints, repositories, sensitive
-from hilt.sandbox.profile import PathJudge, innermost, is_below, is_plain, own_programs
+from hilt.sandbox.profile import innermost, is_below, is_plain, own_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from hilt.sandbox.sensitive import Findings, Search
 
 Identity = tuple[int, int]  # device and inode
-Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
 
 _NAME_BYTES = 255
 # folders below /run without sockets, which programs need
@@ -118,15 +116,13 @@ def search_workspace(profile: Profile, search: Search) -> Findings:
             raise ToolError("file_not_found", f"The workspace folder {root} does not exist.", path=root)
         # these are covered by other mounts
         outside = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp") if root == "/" else ()  # noqa: S108
-        searches.append(search.find(root, PathJudge(profile, root), skipped + outside))
+        searches.append(search.find(root, profile.judge(root), skipped + outside))
     return sensitive.join(searches)
 
 
-def make_plan(
-    profile: Profile, findings: Findings, features: tuple[str, ...], secrets: Secrets = sensitive.home_secrets
-) -> Plan:
-    """Plan the view of the file system that a program gets; `secrets` finds what to hide in a home directory."""
-    view = _View(profile, secrets)
+def make_plan(profile: Profile, findings: Findings, features: tuple[str, ...]) -> Plan:
+    """Plan the view of the file system that a program gets."""
+    view = _View(profile)
     view.show_system(features)
     view.show_workspace()
     view.guard_workspace(findings)
@@ -138,9 +134,8 @@ def make_plan(
 class _View:
     """Collects the steps of a plan."""
 
-    def __init__(self, profile: Profile, secrets: Secrets) -> None:
+    def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._secrets = secrets
         self._real_path = RealPaths()
         self._homes = sensitive.homes(profile.home)
         self._home = self._homes[0]
@@ -265,7 +260,7 @@ class _View:
     def hide_home(self) -> None:
         """Hide credentials, browser profiles and histories."""
         for home in self._homes:
-            for path in self._secrets(home, self._profile.is_sensitive):
+            for path in sensitive.home_secrets(home, self._profile.is_sensitive):
                 self._hide(self._real_path(path), "credentials", named=path)
         if os.geteuid() == 0:
             for path in sensitive.SYSTEM:

@@ -19,7 +19,6 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.sandbox.backend import Report
 from hilt.sandbox.disarming import MAX_NOTES, GitWatch, Guard, StateBefore
-from hilt.sandbox.profile import PathJudge
 from hilt.sandbox.repositories import Waypoint
 from hilt.sandbox.sensitive import join
 
@@ -72,7 +71,7 @@ class Watches:
             return
         if findings is None:
             skipped = frozenset(profile.closed)
-            findings = join([self._search.find_all(root, PathJudge(profile, root), skipped) for root in profile.roots])
+            findings = join([self._search.find_all(root, profile.judge(root), skipped) for root in profile.roots])
         with self._lock:
             watch = GitWatch.begin(profile, findings, guard)
             self._running[watch] = record = _Record(self._records, watch.before)
