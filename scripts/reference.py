@@ -13,8 +13,8 @@ from hilt import catalog
 from hilt.choices import dialect_names
 from hilt.declaration import Tool
 from hilt.schema import CLAMP, Schema
-from hilt.surfaces.cli import commands, help_text
-from hilt.surfaces.cli.commands import parser_of
+from hilt.surfaces.cli import command_table, help_text
+from hilt.surfaces.cli.command_table import parser_of
 from hilt.surfaces.cli.parsing import Parser
 from hilt.surfaces.http.app import ROUTES
 from hilt.surfaces.http.openapi import WHO
@@ -50,7 +50,7 @@ The output of `hilt COMMAND --help` for every command. `hilt man` prints the sam
 def commands_page() -> str:
     """Return the page on commands."""
     parts = [COMMANDS_OPENING, _section("hilt", help_text.overview())]
-    for group, names in commands.GROUPS.items():
+    for group, names in command_table.GROUPS.items():
         parts.append(f"## {group}\n")
         for name in names:
             parts += [_section(parser.prog, help_text.of(parser)) for parser in _with_subcommands(parser_of(name))]

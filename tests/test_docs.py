@@ -25,7 +25,7 @@ from hilt.catalog import built_in_names, dialect
 from hilt.choices import dialect_names
 from hilt.config import KEYS, load, variable_of
 from hilt.errors import CODES
-from hilt.surfaces.cli.commands import COMMANDS
+from hilt.surfaces.cli.command_table import COMMANDS
 from hilt.testing import environment
 from scripts import site
 from tests.agents.model_server import ScriptedCall, Turn, serving_model

@@ -14,7 +14,7 @@ from skills_ref import validate  # type: ignore[import-untyped]
 from hilt.errors import CODES
 from hilt.skills.checking import check
 from hilt.skills.library import BUILT_IN
-from hilt.surfaces.cli import commands
+from hilt.surfaces.cli import command_table
 from hilt.testing import Folder
 from tests.programs import needs_sandbox
 from tests.test_docs import blocks, follow, own_environment
@@ -81,7 +81,7 @@ def test_every_command_and_error_code_in_the_text_exists(name):
     lines = re.findall(r"`(hilt [^`]+)`", text)
     for line in lines:
         first, *rest = shlex.split(line)[1:]
-        parser, rest = commands.parser_of(first).reached(rest)
+        parser, rest = command_table.parser_of(first).reached(rest)
         parser.read(rest)
     table = re.findall(r"^\| (`.+?) \|", text, re.MULTILINE) if name == "hilt" else []
     codes = [code for cell in table for code in re.findall(r"`(\w+)`", cell)]

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from hilt.choices import choices
-from hilt.surfaces.cli.commands import COMMANDS
+from hilt.surfaces.cli.command_table import COMMANDS
 from tests.surfaces.commands import HILT
 
 BASH = """

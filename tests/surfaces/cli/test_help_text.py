@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hilt.surfaces.cli import OPTIONS, help_text, split
-from hilt.surfaces.cli.commands import COMMANDS, GROUPS, parser_of
+from hilt.surfaces.cli.command_table import COMMANDS, GROUPS, parser_of
 from hilt.surfaces.cli.parsing import Parser
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from hilt.surfaces.cli.commands import COMMANDS, parser_of
+from hilt.surfaces.cli.command_table import COMMANDS, parser_of
 from hilt.surfaces.cli.man import page
 from tests.surfaces.cli.test_help_text import SHOWN
 

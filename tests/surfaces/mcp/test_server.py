@@ -13,7 +13,7 @@ import pytest
 from mcp import MCPError
 
 from hilt import catalog
-from hilt.surfaces.cli.commands import parser_of
+from hilt.surfaces.cli.command_table import parser_of
 from hilt.surfaces.cli.mcp import flags_of
 from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
 from hilt.surfaces.mcp.command import ServeOptions

@@ -15,11 +15,11 @@ from hilt.errors import ToolError
 from hilt.formats.numbers import dollars, thousands
 from hilt.places import command
 from hilt.surfaces.chat import drawing, slash_commands
-from hilt.surfaces.chat.completion import ChatCompleter
 from hilt.surfaces.chat.drawing import Ink
 from hilt.surfaces.chat.input_line import InputLine
 from hilt.surfaces.chat.people import People
 from hilt.surfaces.chat.scene import Scene
+from hilt.surfaces.chat.slash_commands import ChatCompleter
 from hilt.surfaces.oneshot import ENDING_SECONDS
 
 TYPE_CHECKING = False

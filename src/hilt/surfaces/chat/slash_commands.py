@@ -1,12 +1,16 @@
-"""The commands of the chat: lines that begin with a slash."""
+"""The commands of the chat: lines that begin with a slash. Completion with Tab, also of references to files."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from hilt.desk.conversations import complete
 from hilt.desk.sessions import MODES, find_mode
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
@@ -165,3 +169,28 @@ COMMANDS: dict[str, SlashCommand] = {
     "cost": SlashCommand("/cost", "Show tokens and costs", _cost),
     "help": SlashCommand("/help", "Show this help", _help),
 }
+
+
+class ChatCompleter(Completer):
+    """Completes the word before the cursor."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yield the completions of the word."""
+        text = document.text_before_cursor
+        word = text.rpartition("\n")[2].rpartition(" ")[2]
+        for candidate in self._candidates(text, word):
+            # a file name may contain anything
+            yield Completion(candidate, -len(word), display=one_line(candidate))
+
+    def _candidates(self, text: str, word: str) -> Iterator[str]:
+        if text.startswith("/") and " " not in text:
+            yield from (f"/{name}" for name in COMMANDS if f"/{name}".startswith(word))
+        elif text.startswith("/"):
+            name = text[1:].partition(" ")[0]
+            if name in COMMANDS:
+                yield from (value for value in COMMANDS[name].complete(self._chat) if value.startswith(word))
+        if word.startswith("@"):
+            yield from complete(self._chat.runtime, word)

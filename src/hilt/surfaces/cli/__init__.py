@@ -183,9 +183,9 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
 
         sys.stdout.write(help_text.first_steps())
         return 0
-    from hilt.surfaces.cli import commands
+    from hilt.surfaces.cli import command_table
 
-    return commands.run(options, words)
+    return command_table.run(options, words)
 
 
 def _one_shot(options: dict[str, str]) -> int:

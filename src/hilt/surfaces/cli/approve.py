@@ -1,4 +1,4 @@
-"""`hilt approve`: list calls that wait for approval, and answer them."""
+"""`hilt approve` and `hilt deny`: list calls that wait for approval, and answer them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,15 @@ person at a terminal: no tool can approve its own calls."""
         ("hilt approve 4c1e", "Show one, and prompt for an answer"),
         ("hilt approve 4c1e --for 8h", "Allow this call and calls like it for eight hours"),
     ]
+
+
+def build_deny(parser: Parser) -> None:
+    """Declare the arguments of `hilt deny`."""
+    parser.run = _run_deny
+    parser.details = "Also revokes an approval that was given and not used yet. Requires a person at a terminal."
+    parser.add_argument("id", metavar="ID", help="The id of the approval; any unique prefix works")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="The reason to give the agent")
+    parser.examples = [("hilt deny 4c1e --reason 'use the staging database'", "Deny a call with a reason")]
 
 
 def _run(options: Options, arguments: Namespace) -> int:
@@ -126,6 +135,20 @@ def _settle(state: str, approval: Approval, answer: UserAnswer, seconds: int | N
     return 0
 
 
+def _run_deny(options: Options, arguments: Namespace) -> int:
+    return run_for_person("deny", lambda _: _deny(arguments.id, arguments.reason))
+
+
+def _deny(id: str, reason: str) -> int:
+    state = places.state_dir(os.environ)
+    before = approvals.find(state, id)
+    approvals.answer(state, before.id, UserAnswer("deny", reason, BY), revokes=True)
+    sys.stdout.write(f"Denied: {one_line(before.asked.tool)}, {_summary(before)}\n")
+    if before.state == "approved":
+        sys.stdout.write(f"It was approved before. To review the grants stored with it: {places.command('grants')}\n")
+    return 0
+
+
 def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
     if not pending:
         sys.stdout.write("No calls are waiting for approval.\n")
@@ -136,13 +159,13 @@ def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
         seconds_left = max(0, approval.expires_at - time.time_ns()) // _SECOND
         where = one_line(f"{asked.workspace or approval.workspace}, session {approval.session}")
         sys.stdout.write(f"{approval.id}  {one_line(asked.tool)}  ({_span(seconds_left)} left)  {where}\n")
-        sys.stdout.write(page.text(summary(approval), whole=True))
+        sys.stdout.write(page.text(_summary(approval), whole=True))
         sys.stdout.write(f"  why: {one_line(asked.reason)}\n")
     sys.stdout.write(f"\nTo answer: {places.command('approve', 'ID')}. To deny: hilt deny ID [--reason TEXT]\n")
     return 0
 
 
-def summary(approval: Approval) -> str:
+def _summary(approval: Approval) -> str:
     """Return the command or the arguments of a call on one short line."""
     asked = approval.asked
     if asked.command:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hilt.choices import choices
 from hilt.surfaces.cli import OPTIONS
-from hilt.surfaces.cli.commands import GROUPS, TOP
+from hilt.surfaces.cli.command_table import GROUPS, TOP
 from hilt.surfaces.cli.parsing import Parser
 
 WIDTH = 80

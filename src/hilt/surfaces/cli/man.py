@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from hilt import __version__
-from hilt.surfaces.cli.commands import COMMANDS, GROUPS, parser_of
+from hilt.surfaces.cli.command_table import COMMANDS, GROUPS, parser_of
 from hilt.surfaces.cli.help_text import USAGE, global_sections, sections, usage
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 

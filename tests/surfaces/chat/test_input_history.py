@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from hilt.surfaces.chat.history import HistoryFile
+from hilt.surfaces.chat.input_history import HistoryFile
 
 
 def lines(path) -> list[str]:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class CliCommand(NamedTuple):
-    """A command: its summary, and the module that builds its parser and runs it."""
+    """A command: its summary, and the module and the function that declare its arguments and run it."""
 
     summary: str
     module: str = ""  # by default the module of the same name in this folder
+    builder: str = "build"
 
 
 GROUPS: dict[str, dict[str, CliCommand]] = {
@@ -44,7 +45,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     },
     "Permissions": {
         "approve": CliCommand("Review calls that wait for approval"),
-        "deny": CliCommand("Deny a call that waits for approval"),
+        "deny": CliCommand("Deny a call that waits for approval", "hilt.surfaces.cli.approve", "build_deny"),
         "grants": CliCommand("List and revoke standing approvals"),
         "trust": CliCommand("Trust project files that can run code"),
     },
@@ -78,7 +79,7 @@ def parser_of(name: str) -> Parser:
 
     command = COMMANDS[name]
     parser = Parser(f"hilt {name}", command.summary)
-    import_module(command.module or f"hilt.surfaces.cli.{name}").build(parser)
+    getattr(import_module(command.module or f"hilt.surfaces.cli.{name}"), command.builder)(parser)
     return parser
 
 
