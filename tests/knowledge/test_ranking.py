@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 from hilt.knowledge import ranking, words
 
 
+def weigh(words_by_term: dict[str, str], frequencies: dict[str, int], total: int) -> ranking.Query:
+    return ranking.weigh(" ".join(words_by_term), words_by_term, frequencies, total)
+
+
 @pytest.mark.parametrize(
     "left,right",
     [
@@ -62,7 +66,7 @@ def test_index_and_query_terms_of_a_text_are_the_same(text):
 )
 def test_a_score_is_between_zero_and_one_and_grows_with_coverage(terms, total, data):
     counts = {term: data.draw(st.integers(1, total)) for term in terms}
-    query = ranking.weigh({term: term for term in terms}, counts, total)
+    query = weigh({term: term for term in terms}, counts, total)
     everything = f" {' '.join(terms)} "
     half = f" {' '.join(terms[::2])} "
 
@@ -76,7 +80,7 @@ def test_a_score_is_between_zero_and_one_and_grows_with_coverage(terms, total, d
 
 
 def test_a_rare_word_outweighs_a_frequent_one():
-    query = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 2, "common": 400}, 500)
+    query = weigh({"rare": "rare", "common": "common"}, {"rare": 2, "common": 400}, 500)
 
     rare, _ = ranking.score(query, (" rare ", "", "", ""))
     common, _ = ranking.score(query, (" common ", "", "", ""))
@@ -85,14 +89,14 @@ def test_a_rare_word_outweighs_a_frequent_one():
 
 
 def test_a_word_that_every_document_has_matches_them_all():
-    query = ranking.weigh({"deploy": "deploy", "rollback": "rollback"}, {"deploy": 60, "rollback": 1}, 60)
+    query = weigh({"deploy": "deploy", "rollback": "rollback"}, {"deploy": 60, "rollback": 1}, 60)
 
     assert ranking.score(query, ("", "", " deploy ", ""))[0] > ranking.THRESHOLD
     assert ranking.score(query, ("", "", " other ", ""))[0] == 0
 
 
 def test_words_that_most_of_a_few_documents_share_still_count():
-    query = ranking.weigh(
+    query = weigh(
         {term: term for term in ("fix", "goroutine", "race", "data")},
         {"fix": 1, "goroutine": 4, "race": 4, "data": 3},
         7,
@@ -102,15 +106,23 @@ def test_words_that_most_of_a_few_documents_share_still_count():
     assert ranking.score(query, (" reviewer ", "", " race ", ""))[0] < ranking.THRESHOLD
 
 
-def test_one_word_that_occurs_once_in_the_text_is_not_a_match():
-    query = ranking.weigh({"vacuum": "vacuum"}, {"vacuum": 1}, 5)
+def test_one_of_several_words_that_occurs_once_in_the_text_is_not_a_match():
+    query = weigh({"vacuum": "vacuum", "database": "database"}, {"vacuum": 1}, 5)
 
     assert ranking.score(query, ("", "", "", " vacuum ")) == (0.0, [])
+
+
+def test_the_only_word_of_a_query_matches_wherever_it_occurs():
+    query = weigh({"vacuum": "vacuum"}, {"vacuum": 1}, 5)
+
+    assert ranking.score(query, ("", "", "", " vacuum "))[0] >= ranking.THRESHOLD
+    polite = query._replace(is_one_word=False)  # such as "what is the vacuum"
+    assert ranking.score(polite, ("", "", "", " vacuum ")) == (0.0, [])
     assert ranking.score(query, ("", "", "", " vacuum the vacuum "))[0] >= ranking.THRESHOLD
     assert ranking.score(query, (" vacuum ", "", "", ""))[0] == 1
 
 
 def test_frequent_words_are_looked_up_only_where_they_matter():
-    query = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 10, "common": 9000}, 10_000)
+    query = weigh({"rare": "rare", "common": "common"}, {"rare": 10, "common": 9000}, 10_000)
 
     assert query.match == '"rare" OR {title tags description} : ("common")'

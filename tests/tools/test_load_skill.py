@@ -27,7 +27,7 @@ def test_a_skill_is_loaded_with_its_arguments_and_further_files(user):
     opening, first, second, files, allowed_tools = result.text.split("\n")
     assert opening.startswith("[Skill fix, project, from .hilt/skills/fix: the next 2 lines.")
     assert "untrusted content" in opening
-    assert (first, second) == ("Fix bug in main file.", "All: bug 'main file'; third: <>.")
+    assert (first, second) == ("Fix bug in main file.", "All: bug 'main file'; third: <$3>.")
     listed = [f".hilt/skills/fix/{name}" for name in ("assets/b.bin", "references/a.md", "scripts/run.sh")]
     assert files == f"[Further files, for read_file: {', '.join(listed)}]"
     assert "Bash(git:*) Read" in allowed_tools

@@ -55,6 +55,13 @@ def settle(*paths: str) -> None:
         os.utime(path, ns=(10**18, 10**18))
 
 
+def test_one_word_finds_the_note_of_one_line_that_has_it(runtime, home):
+    home.write(".claude/kb/doors/key.md", "---\ndescription: Doors\n---\n# Doors\n\nThe zebratoken opens it.\n")
+
+    assert names(ask(runtime, "zebratoken")) == ["key"]
+    assert names(ask(runtime, "zebratoken of the aquarium")) == []
+
+
 # --- the example of seed 001, as printed ------------------------------------------------------------------------------
 
 

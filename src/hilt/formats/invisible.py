@@ -23,7 +23,7 @@ _JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # they shape Persian and Indic words, and
 def visible(text: str) -> str:
     """Remove control and invisible characters; normalize line breaks, and collapse empty lines."""
     if not text.isascii() or _IN_ASCII.search(text):
-        text = _REMOVED.sub("", _BREAKS.sub("\n", text))
+        text = _REMOVED.sub(_of_emoji, _BREAKS.sub("\n", text))
     return _BLANK_LINES.sub("\n\n", text)
 
 
@@ -59,6 +59,21 @@ def one_line(text: str) -> str:
 def decoded(content: bytes) -> str:
     """Decode a file to show it; bytes that are not UTF-8 are escaped."""
     return content.decode("utf-8", "backslashreplace")
+
+
+def _of_emoji(match: re.Match[str]) -> str:
+    """Return what shapes an emoji: one selector after a symbol or before a keycap, one joiner of two symbols."""
+    character, (start, end) = match[0], match.span()
+    if character not in ("\ufe0f", "\u200d"):
+        return ""
+    before, after = match.string[max(start - 2, 0) : start].removesuffix("\ufe0f"), match.string[end : end + 1]
+    if character == "\ufe0f":
+        return character if _is_symbol(match.string[start - 1 : start]) or after == "\u20e3" else ""
+    return character if _is_symbol(before[-1:]) and _is_symbol(after) else ""
+
+
+def _is_symbol(character: str) -> bool:
+    return bool(character) and unicodedata.category(character) in ("So", "Sk", "Sm")  # Sk: skin tones
 
 
 def _is_plain(character: str) -> bool:

@@ -268,7 +268,7 @@ class KnowledgeIndex:
             return []
 
         def work(db: sqlite3.Connection) -> list[RankedDocument]:
-            weighted = _weigh(db, terms)
+            weighted = _weigh(db, query, terms)
             if not weighted.match:
                 return []
             return _ranked(db, weighted, keys, kinds)
@@ -343,7 +343,7 @@ def _count_common(db: sqlite3.Connection) -> None:
     db.execute("INSERT OR REPLACE INTO facts VALUES ('counted', ?), ('changes', 0)", (total,))
 
 
-def _weigh(db: sqlite3.Connection, terms: Mapping[str, str]) -> ranking.Query:
+def _weigh(db: sqlite3.Connection, query: str, terms: Mapping[str, str]) -> ranking.Query:
     total = int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
     frequencies = {}
     for term in terms:
@@ -351,7 +351,7 @@ def _weigh(db: sqlite3.Connection, terms: Mapping[str, str]) -> ranking.Query:
         row = row or db.execute("SELECT doc FROM vocabulary WHERE term=?", (term,)).fetchone()
         if row is not None:
             frequencies[term] = min(int(row[0]), total)
-    return ranking.weigh(terms, frequencies, total)
+    return ranking.weigh(query, terms, frequencies, total)
 
 
 def _ranked(

@@ -16,7 +16,7 @@ def best(query: str, texts: Sequence[Fields], limit: int) -> list[int]:
     terms = ranking.query_terms(query)
     indexed = [[words.indexed(field) for field in fields] for fields in texts]
     counts = {term: sum(any(f" {term} " in field for field in fields) for fields in indexed) for term in terms}
-    weighed = ranking.weigh(terms, {term: count for term, count in counts.items() if count}, len(texts))
+    weighed = ranking.weigh(query, terms, {term: count for term, count in counts.items() if count}, len(texts))
     if not weighed.terms:
         return []
     match = " OR ".join(f'"{term.term}"' for term in weighed.terms)

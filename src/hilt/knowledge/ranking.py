@@ -31,11 +31,15 @@ class QueryTerm(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A query: its weighted terms, heaviest first, and the total weight and number of its subject terms."""
+    """A query: its weighted terms, heaviest first, the total weight and number of its subject terms.
+
+    `is_one_word`: nothing else was asked for, not even in words such as "what is the".
+    """
 
     terms: tuple[QueryTerm, ...]
     subject_weight: float
     subject_size: int
+    is_one_word: bool
 
     @property
     def match(self) -> str:
@@ -71,12 +75,13 @@ def query_terms(text: str) -> dict[str, str]:
     return words_by_term
 
 
-def weigh(words_by_term: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Query:
+def weigh(text: str, words_by_term: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Query:
     """Return the query with each term weighted by how few of the `total` documents have it."""
+    is_one_word = len(text.split()) == 1
     total = max(total, DOCUMENTS_MIN)
     weights = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
     if not weights:
-        return Query((), 0.0, 0)
+        return Query((), 0.0, 0, is_one_word)
     average = sum(weights.values()) / len(weights)
     terms = [
         QueryTerm(term, word, weights.get(term, average), frequencies.get(term, 0))
@@ -87,14 +92,15 @@ def weigh(words_by_term: Mapping[str, str], frequencies: Mapping[str, int], tota
     terms.sort(key=lambda term: -term.weight)
     subject = terms[:SUBJECT_TERMS]
     subject_weight = sum(term.weight for term in subject)
-    return Query(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], subject_weight, len(subject))
+    matched = tuple(term for term in terms if term.documents)[:MATCHED_TERMS]
+    return Query(matched, subject_weight, len(subject), is_one_word)
 
 
 def score(query: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
     """Return how much of the query a document covers, from 0 to 1, and the words it matches.
 
     The score is the share of the query terms or of their weight, whichever is larger: a term that every document has
-    still matches them all. A single term that occurs once, and only in the text, is a coincidence.
+    still matches them all. One of several words that occurs once, and only in the text, is a coincidence.
     """
     covered = counted = 0.0
     matched = []
@@ -108,6 +114,6 @@ def score(query: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
                 matched.append(term.word)
                 occurrences += 2 if share > _FIELDS[-1] else field.count(needle)
                 break
-    if occurrences < 2 or not query.subject_weight:
+    if not matched or not query.subject_weight or (occurrences < 2 and not query.is_one_word):
         return 0.0, []
     return min(1.0, max(covered / query.subject_weight, counted / query.subject_size)), matched

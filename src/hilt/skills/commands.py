@@ -31,8 +31,8 @@ class PromptCommand(NamedTuple):
     allowed_tools: str  # requested by its author; grants nothing
 
     def expand(self, arguments: str) -> str:
-        """Return the prompt with the arguments filled in."""
-        return fill_in(self.body, arguments)
+        """Return the prompt with the arguments filled in; missing ones are empty."""
+        return fill_in(self.body, arguments, drops_missing=True)
 
 
 def is_command(relative: str) -> bool:

@@ -1,6 +1,8 @@
 """Fills the arguments of a skill or command into its text: `$ARGUMENTS`, and `$1`, `$2`, … as shell words.
 
-The text is read once, from left to right. Placeholders in the arguments are not filled in.
+The text is read once, from left to right. Placeholders in the arguments are not filled in. Prices, formulas and scripts
+have dollar signs and digits, too: `$5` is a placeholder only if there is a fifth word, and nothing precedes it that
+makes it part of something else.
 """
 
 from __future__ import annotations
@@ -11,21 +13,24 @@ from hilt.errors import ToolError
 
 TEXT_CHARACTERS = 2 << 20  # of the filled-in text
 
-_PLACEHOLDER = re.compile(r"\$(?:ARGUMENTS(?![A-Za-z0-9_])|([1-9][0-9]{0,3})(?![0-9]))")
+_PLACEHOLDER = re.compile(r"\$ARGUMENTS(?![A-Za-z0-9_])|(?<![A-Za-z0-9$])\$([1-9][0-9]{0,3})(?![0-9])")
 
 
-def fill_in(text: str, arguments: str) -> str:
-    """Return the text with the arguments filled in; missing ones are empty.
+def fill_in(text: str, arguments: str, *, drops_missing: bool = False) -> str:
+    """Return the text with the arguments filled in; those of a text without placeholders are added at its end.
 
-    Arguments of a text without placeholders are added at its end.
+    Placeholders for missing arguments stay, since the text may mean something else; `drops_missing` makes them empty.
     """
     words = _words(arguments)
-    size = len(text)
+    size, filled_in = len(text), 0
 
     def value(match: re.Match[str]) -> str:
-        nonlocal size
-        position = match[1]
-        filled = arguments if position is None else words[int(position) - 1] if int(position) <= len(words) else ""
+        nonlocal size, filled_in
+        position = int(match[1] or 0)
+        if position > len(words) or not words:
+            return "" if drops_missing else match[0]
+        filled = words[position - 1] if position else arguments
+        filled_in += 1
         size += len(filled)
         if size > TEXT_CHARACTERS:
             raise ToolError(
@@ -35,10 +40,8 @@ def fill_in(text: str, arguments: str) -> str:
             )
         return filled
 
-    filled, count = _PLACEHOLDER.subn(value, text)
-    if arguments.strip() and not count:
-        return f"{filled.rstrip()}\n\nARGUMENTS: {arguments}\n"
-    return filled
+    filled = _PLACEHOLDER.sub(value, text)
+    return filled if filled_in or not words else f"{filled.rstrip()}\n\nARGUMENTS: {arguments}\n"
 
 
 def _words(arguments: str) -> list[str]:

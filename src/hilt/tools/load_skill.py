@@ -23,7 +23,7 @@ def load_skill(ctx: Context, name: str, arguments: str = "") -> Output:
     Skills are folders with a SKILL.md, of the project (.hilt/skills, .claude/skills, .agents/skills, .jcli/skills), of
     the user, or built in, in this order of precedence. A project's skill is loaded only while the user trusts the
     exact content of its whole folder. Invisible characters are removed. In the text, $ARGUMENTS and $1, $2, … become
-    the arguments; missing ones are empty. An unknown name fails with the nearest names.
+    the arguments, as far as there are any. An unknown name fails with the nearest names.
 
     Args:
         name: Name of the skill.
