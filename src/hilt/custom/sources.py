@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
 import stat
+import threading
+from base64 import b64decode, b64encode
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from hilt.custom import candidates
 from hilt.custom.candidates import is_tool
 from hilt.custom.definition import FILE_BYTES
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.formats.invisible import one_line
 from hilt.loaders import paths_of
+from hilt.sandbox.decoding import Decoder, decode
 from hilt.surroundings import Surroundings
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 CLONE_SECONDS = 300.0
-TAR_BYTES = 2 * candidates.FOLDER_BYTES  # uncompressed, with its headers
+TAR_BYTES = 2 * candidates.FOLDER_BYTES  # also uncompressed, with its headers
 
 _REMOTE = re.compile(r"(https|http|ssh|git|file)://|[\w.-]+@[\w.-]+:")
+_ADVICE = "Install from a source that you trust."
+_UNPACKER = Decoder(__name__, "unpacked", threading.BoundedSemaphore(), _ADVICE, seconds=3)
 # folders in which a repository or an archive may keep its tools
 _INSIDE = ("", "tools", *paths_of("tool"))
 
@@ -103,102 +107,129 @@ def _clone(url: str, folder: str, surroundings: Surroundings) -> None:
 
 
 def _unpack(path: str, folder: str) -> None:
-    """Unpack an archive into a folder: only regular files, within limits, and nothing outside."""
+    """Unpack an archive into a folder: only regular files, within limits, and nothing outside.
+
+    The archive is read in a limited child process: its headers can keep a parser busy for hours.
+    """
+    subject = one_line(path)
+    with open(path, "rb") as file:
+        data = file.read(TAR_BYTES + 1)
+    _check_size(data, "")
+    files = decode(_UNPACKER, subject, data, Fence(), name=subject)
+    for name, _, _ in files:
+        if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/") or "\0" in name:
+            raise reject(f"The archive contains {one_line(name)!r}, which is outside its folder.")
+    for name, content, runs in files:
+        target = os.path.join(folder, *name.split("/"))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(os.open(target, flags, 0o700 if runs else 0o600), "wb") as file:
+                file.write(b64decode(content))
+        except (OSError, RecursionError) as error:
+            raise _unreadable(subject, error) from None
+
+
+def unpacked(data: bytes, name: str) -> list[tuple[str, str, bool]]:
+    """Return the files of an archive: their names, contents in base64, and which are executable."""
+    import io
     import tarfile
     import zipfile
     import zlib
     from lzma import LZMAError
 
-    unreadable = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError)
+    unreadable = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, ValueError)
+    archive = _Archive()
     try:
-        if zipfile.is_zipfile(path):
-            _unzip(path, folder)
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            _unzip(data, archive)
         else:
-            _untar(path, folder)
+            _untar(data, archive)
     except (*unreadable, RuntimeError, NotImplementedError) as error:
-        raise ToolError("unsupported_file", f"{one_line(path)} cannot be unpacked: {error}.") from None
+        raise _unreadable(name, error) from None
+    return archive.files
 
 
-def _unzip(path: str, folder: str) -> None:
+def _unreadable(subject: str, error: Exception) -> ToolError:
+    return ToolError("unsupported_file", f"{subject} cannot be unpacked: {error}.")
+
+
+def _unzip(data: bytes, archive: _Archive) -> None:
+    import io
     import zipfile
 
-    target_folder = _ArchiveFolder(folder)
-    with zipfile.ZipFile(path) as zipped:
+    with zipfile.ZipFile(io.BytesIO(data)) as zipped:
         for item in zipped.infolist():
             mode = item.external_attr >> 16
             if item.is_dir():
                 continue
             if stat.S_ISLNK(mode):
                 raise reject(f"The archive contains the link {one_line(item.filename)}.")
-            target_folder.enter(item.filename, item.file_size)
+            archive.enter(item.file_size)
             with zipped.open(item) as file:
-                target_folder.put(
-                    item.filename, file.read(item.file_size + 1), item.file_size, runs=bool(mode & stat.S_IXUSR)
-                )
+                content = file.read(item.file_size + 1)
+            archive.put(item.filename, content, item.file_size, runs=bool(mode & stat.S_IXUSR))
 
 
-def _untar(path: str, folder: str) -> None:
+def _untar(data: bytes, archive: _Archive) -> None:
+    import io
     import tarfile
 
-    target_folder = _ArchiveFolder(folder)
-    with tarfile.open(fileobj=io.BytesIO(_uncompressed(path)), mode="r:") as tarred:
+    with tarfile.open(fileobj=io.BytesIO(_uncompressed(data)), mode="r:") as tarred:
         for item in tarred:
             if item.isdir():
                 continue
             if not item.isreg():
                 raise reject(f"The archive contains {one_line(item.name)}, which is not a regular file.")
-            target_folder.enter(item.name, item.size)  # before unpacking: it may be a decompression bomb
+            archive.enter(item.size)  # before unpacking: it may be a decompression bomb
             file = tarred.extractfile(item)
             content = b"" if file is None else file.read(item.size + 1)
-            target_folder.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
+            archive.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
 
 
-def _uncompressed(path: str) -> bytes:
+def _uncompressed(data: bytes) -> bytes:
     """Return the content of an archive; tarfile itself reads headers of any size into memory."""
     import bz2
     import gzip
+    import io
     import lzma
 
-    with open(path, "rb") as file:
-        start = file.read(2)
-    openers: dict[bytes, Callable[[str], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
-    with openers.get(start, partial(open, mode="rb"))(path) as opened:
-        data: bytes = opened.read(TAR_BYTES + 1)
+    openers: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+    opener = openers.get(data[:2])
+    if opener is None:
+        return data
+    with opener(io.BytesIO(data)) as opened:
+        content: bytes = opened.read(TAR_BYTES + 1)
+    _check_size(content, " uncompressed")
+    return content
+
+
+def _check_size(data: bytes, what: str) -> None:
     if len(data) > TAR_BYTES:
-        raise ToolError("file_too_large", f"The archive is larger than {TAR_BYTES >> 20} MiB uncompressed.")
-    return data
+        raise ToolError("file_too_large", f"The archive is larger than {TAR_BYTES >> 20} MiB{what}.")
 
 
-class _ArchiveFolder:
-    """The folder for the files of an archive; enforces the limits, and that every path stays inside."""
+class _Archive:
+    """The files of an archive so far; enforces the limits."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._files = 0
+    def __init__(self) -> None:
+        self.files: list[tuple[str, str, bool]] = []
         self._bytes = 0
 
-    def enter(self, name: str, size: int) -> None:
-        """Reject a file that exceeds the limits or is outside the folder."""
-        self._files += 1
+    def enter(self, size: int) -> None:
+        """Reject one more file of this size if it exceeds the limits."""
         self._bytes += size
-        if self._files > candidates.FOLDER_FILES or self._bytes > candidates.FOLDER_BYTES:
+        if size < 0 or len(self.files) >= candidates.FOLDER_FILES or self._bytes > candidates.FOLDER_BYTES:
             limits = f"{candidates.FOLDER_FILES} files or {candidates.FOLDER_BYTES >> 20} MiB"
             raise ToolError("file_too_large", f"The archive contains more than {limits}.")
-        parts = name.replace("\\", "/").split("/")
-        if name.startswith(("/", "\\")) or ".." in parts or "\0" in name:
-            raise reject(f"The archive contains {one_line(name)!r}, which is outside its folder.")
 
     def put(self, name: str, content: bytes, size: int, *, runs: bool) -> None:
-        """Write a file."""
+        """Add a file."""
         if len(content) != size:
             raise reject(f"The archive declares a wrong size for {one_line(name)}.")
-        path = os.path.join(self._folder, *name.split("/"))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(path, flags, 0o700 if runs else 0o600), "wb") as file:
-            file.write(content)
+        self.files.append((name, b64encode(content).decode(), runs))
 
 
 def reject(message: str) -> ToolError:
     """Return the error for a source that may be hostile."""
-    return ToolError("tool_invalid", message, suggestion="Install from a source that you trust.")
+    return ToolError("tool_invalid", message, suggestion=_ADVICE)

@@ -587,10 +587,21 @@ def test_links_and_bombs_in_archives_are_refused(command, answered, tmp_path):
     headers = str(tmp_path / "headers.tgz")
     with gzip.open(headers, "wb") as packed:
         packed.write(header.tobuf(tarfile.USTAR_FORMAT) + bytes(header.size))
+    slow = str(tmp_path / "slow.tgz")
+    header.size = 4 << 20
+    with gzip.open(slow, "wb") as packed:
+        # a number without an end: tarfile searches it from every digit
+        packed.write(header.tobuf(tarfile.USTAR_FORMAT) + b"0" * header.size)
+    negative = str(tmp_path / "negative.tgz")
+    header.size = 12
+    with gzip.open(negative, "wb") as packed:
+        packed.write(header.tobuf(tarfile.USTAR_FORMAT) + b"12 size=-99\n" + bytes(500) + tarfile.TarInfo("a").tobuf())
     hidden = archived(str(tmp_path / "hidden.tgz"), {".installed.json/tool.md": folder_files()["f/tool.md"]})
 
     for path, says in (
         (headers, "larger than 16 MiB uncompressed"),
+        (slow, "takes more than 3 seconds"),
+        (negative, "more than 500 files or 8 MiB"),
         (hidden, "has the hidden name"),
         (link, "not a regular file"),
         (bomb, "more than 500 files or 8 MiB"),
