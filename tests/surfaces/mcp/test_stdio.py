@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hilt.surfaces.mcp.lines import REQUESTS_MAX
-from hilt.surfaces.mcp.messages import BATCH_MAX, BUSY
+from hilt.surfaces.mcp.lines import BUSY, REQUESTS_MAX
+from hilt.surfaces.mcp.messages import BATCH_MAX
 from hilt.wire import MAX_REQUEST_BYTES
 from tests.marks import Mark, wait_until
 from tests.programs import needs_sandbox

@@ -120,6 +120,11 @@ class Requests:
             request = next(islice(reversed(self._active.values()), STARTING_MAX - 1, None), None)
         return request is None or time.monotonic() - request.since > STARTING_SECONDS
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether only the client's answers can make room: they may be queued behind its next requests."""
+        return len(self._active) >= REQUESTS_MAX and self.questions.is_open
+
     def answer(self, plain: Plain, line: bytes) -> None:
         """Answer a request, or let the SDK do it."""
         client = plain.client or self.client
@@ -288,6 +293,11 @@ class ClientQuestions:
         self._lock = threading.Lock()
         self._open: dict[str, _Question] = {}  # by the ids of their requests
         self._count = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client has not answered a question."""
+        return bool(self._open)
 
     @property
     def wait_ms(self) -> float | None:

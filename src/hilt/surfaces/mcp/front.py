@@ -24,7 +24,7 @@ from hilt.runtime import Runtime
 from hilt.surfaces.mcp.active_requests import CANCELLED, Requests, error_response, response
 from hilt.surfaces.mcp.client_call import Rounds
 from hilt.surfaces.mcp.content import Choice
-from hilt.surfaces.mcp.lines import IN_USE, LINES_MAX, LineInput, LineOutput
+from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineInput, LineOutput
 from hilt.surfaces.mcp.pipe import FAREWELL, TOOLS_CHANGED, is_pipe, new_session
 from hilt.surfaces.mcp.plain import (
     BATCHES,
@@ -197,9 +197,13 @@ class Front:
         return bool(data)
 
     def _continue(self) -> None:
-        """Handle waiting messages as long as there is room."""
-        while self._waiting and self._has_room:
-            self._handle(*self._waiting.popleft())
+        """Handle waiting messages as long as there is room, or refuse them if only answers can make room."""
+        while self._waiting and (self._has_room or self._requests.is_blocked):
+            line, message = self._waiting.popleft()
+            if self._requests.is_blocked and (request := request_of(message)) is not None:
+                self._output.send(error_response(request[0], BUSY, f"{REQUESTS_MAX} requests are active"))
+            else:
+                self._handle(line, message)
 
     @property
     def _has_room(self) -> bool:

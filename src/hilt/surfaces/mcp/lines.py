@@ -16,6 +16,7 @@ from hilt.surfaces.mcp.pipe import is_pipe
 
 REQUESTS_MAX = 512  # active requests of a client on a connection; at this limit, further ones wait
 LINES_MAX = 256  # lines read and not yet handled; at this limit, reading pauses
+BUSY = -32000
 IN_USE = "a request with this id is still active"
 UNREAD_BYTES = 16 << 20  # unread by the client; beyond this, no further requests are handled
 _CHUNK_BYTES = 1 << 20

@@ -17,13 +17,12 @@ from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCNotification, JSON
 
 from hilt import wire
 from hilt.errors import ToolError
-from hilt.surfaces.mcp.lines import IN_USE, LINES_MAX, REQUESTS_MAX, LineOutput
+from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineOutput
 from hilt.surfaces.mcp.plain import BATCHES
 from hilt.surfaces.mcp.sdk_thread import FrontLoop
 from hilt.surfaces.mcp.server import Serving
 
 BATCH_MAX = 256
-BUSY = -32000
 
 Message = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
 
