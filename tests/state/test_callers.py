@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from hilt.state.callers import INTERRUPTED, CallerMark, CallObserver, end_key, start_key
+from hilt.state.callers import INTERRUPTED, CallObserver, end_key, mark_caller, start_key
 from hilt.state.events import EventStore, NewEvent
 
 
@@ -20,9 +20,9 @@ def start(store: EventStore, id: str, process: str) -> None:
 
 
 def test_a_call_is_reported_as_interrupted_once_when_the_mark_of_its_process_is_gone(tmp_path, store):
-    mark = CallerMark(str(tmp_path))
-    start(store, "c1", mark.id)
-    start(store, "c2", mark.id)
+    process, mark = mark_caller(str(tmp_path))
+    start(store, "c1", process)
+    start(store, "c2", process)
     observer = CallObserver(str(tmp_path), store)
     assert observer.poll() == []
 
@@ -35,11 +35,11 @@ def test_a_call_is_reported_as_interrupted_once_when_the_mark_of_its_process_is_
 
 
 def test_a_call_counts_as_running_if_the_mark_of_its_process_cannot_be_opened(tmp_path, store):
-    mark = CallerMark(str(tmp_path))
-    start(store, "c1", mark.id)
-    path = tmp_path / "callers" / mark.id
+    process, mark = mark_caller(str(tmp_path))
+    start(store, "c1", process)
+    path = tmp_path / "callers" / process
     path.unlink()
-    os.symlink(mark.id, path)
+    os.symlink(process, path)
 
     assert CallObserver(str(tmp_path), store).poll() == []
     mark.close()

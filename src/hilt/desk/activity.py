@@ -9,11 +9,12 @@ from collections.abc import Callable
 from hilt.errors import ToolError
 from hilt.state.callers import CallObserver
 from hilt.state.connected_hosts import ConnectedHost as ConnectedHost
-from hilt.state.connected_hosts import HostMark as HostMark
 from hilt.state.connected_hosts import HostObserver
 from hilt.state.connected_hosts import connected_hosts as connected_hosts
+from hilt.state.connected_hosts import mark_host as mark_host
 from hilt.state.events import EVENTS_MAX, EventStore, NewEvent, ServingMark
 from hilt.state.events import EventRow as EventRow
+from hilt.state.locks import ProcessMark as ProcessMark
 from hilt.state.observer import StateObserver
 
 POLL_SECONDS = 0.05

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from hilt import wire
 from hilt.call import Json, Result
 from hilt.output.redaction import Redactor
-from hilt.state.callers import CallerMark, end_key, start_key
+from hilt.state.callers import end_key, mark_caller, start_key
 from hilt.state.events import EventStore, NewEvent, encode, is_served
+from hilt.state.locks import ProcessMark
 from hilt.state.trail import TrailEntry
 
 TYPE_CHECKING = False
@@ -49,7 +50,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._open: set[str] = set()  # ids of the calls in progress
         self._started: set[str] = set()  # of these, the ones whose start was published
-        self._mark: CallerMark | None = None
+        self._mark: tuple[str, ProcessMark] | None = None
         self._begun: deque[tuple[float, ActiveCall]] = deque()  # calls to publish as started, and when they began
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -92,8 +93,8 @@ class Publisher:
             fields["args"] = prepared.args if prepared else active.call.args
         with self._lock, suppress(Exception):  # the end of the call is published anyway
             if active.event_id in self._open:  # the end must not be published before the start
-                self._mark = self._mark or CallerMark(self._state)
-                fields["process"] = self._mark.id
+                self._mark = self._mark or mark_caller(self._state)
+                fields["process"] = self._mark[0]
                 self._started.add(active.event_id)  # before the append: an event that cannot be stored now is retried
                 self._append("call_started", fields, start_key(active.event_id))
 
@@ -145,7 +146,7 @@ class Publisher:
         self._events.close()
         with self._lock:
             if self._mark is not None:
-                self._mark.close()
+                self._mark[1].close()
                 self._mark = None
 
 

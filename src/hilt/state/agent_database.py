@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from hilt.state.locks import try_lock
+from hilt.state.locks import read_mark
 from hilt.state.tables import open_state
 
 T = TypeVar("T")
@@ -98,12 +98,4 @@ def owners_folder(directory: str) -> str:
 
 def holds_lock(directory: str, owner: str) -> bool:
     """Whether the owner is a live process of this machine; removes the lock file of a dead one."""
-    path = os.path.join(owners_folder(directory), owner)
-    if not os.path.exists(path):
-        return False
-    descriptor = try_lock(path)
-    if descriptor is None:
-        return True
-    os.unlink(path)
-    os.close(descriptor)
-    return False
+    return read_mark(owners_folder(directory), owner) is not None

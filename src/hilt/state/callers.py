@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import time
-from contextlib import suppress
 
 from hilt.call import Json
 from hilt.state.events import EventStore, NewEvent
+from hilt.state.locks import ProcessMark, read_mark
 
 INTERRUPTED = "interrupted"  # the outcome of a call whose process was killed
 
@@ -18,21 +17,10 @@ _FOLDER = "callers"
 _ID = re.compile("[0-9a-f]{16}")
 
 
-class CallerMark:
-    """Marks the calls of this process as running, until it is closed or the process ends."""
-
-    def __init__(self, state: str) -> None:
-        self.id = os.urandom(8).hex()
-        os.makedirs(os.path.join(state, _FOLDER), mode=0o700, exist_ok=True)
-        self._path = os.path.join(state, _FOLDER, self.id)
-        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-
-    def close(self) -> None:
-        """Remove the mark."""
-        with suppress(OSError):
-            os.unlink(self._path)
-        os.close(self._descriptor)
+def mark_caller(state: str) -> tuple[str, ProcessMark]:
+    """Mark the calls of this process as running, until it ends; return its id and its mark."""
+    id = os.urandom(8).hex()
+    return id, ProcessMark(os.path.join(state, _FOLDER), id)
 
 
 def start_key(id: str) -> str:
@@ -74,23 +62,10 @@ class CallObserver:
         return [self._interrupted(id, *self._running.pop(id)) for id in interrupted]
 
     def _is_alive(self, process: str) -> bool:
-        path = os.path.join(self._folder, process)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
+            return read_mark(self._folder, process) is not None
         except OSError:
             return True  # unknown, such as when this process has too many files open
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        else:
-            with suppress(OSError):
-                os.unlink(path)
-            return False
-        finally:
-            os.close(descriptor)
 
     def _interrupted(self, id: str, at: int, started: dict[str, Json]) -> NewEvent:
         fields = {name: value for name, value in started.items() if name not in ("process", "cut")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -11,13 +10,12 @@ from typing import Literal, NamedTuple
 
 from hilt.formats.times import Moment
 from hilt.state.events import NewEvent
+from hilt.state.locks import ProcessMark, read_mark
 
 CHECK_SECONDS = 1.0  # between two checks for hosts whose process was killed
 
 _FOLDER = "hosts"
-_NEW = "."  # prefix of a file that is not locked yet
-_NEW_SECONDS = 60.0  # after which such a file is an orphan
-_FILE_BYTES = 16_384
+_NEW_SECONDS = 60.0  # after which a mark that is being made is an orphan
 
 
 Transport = Literal["stdio", "http"]
@@ -35,31 +33,13 @@ class ConnectedHost(NamedTuple):
     since: Moment
 
 
-class HostMark:
-    """Marks a host as connected, until it is closed or its process ends."""
-
-    def __init__(
-        self, state: str, name: str, version: str, *, workspace: str, session: str, transport: Transport
-    ) -> None:
-        host = ConnectedHost(os.urandom(6).hex(), name, version, workspace, session, transport, Moment(time.time_ns()))
-        folder = os.path.join(state, _FOLDER)
-        self._path = os.path.join(folder, host.id)
-        new = os.path.join(folder, _NEW + host.id)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-            os.write(self._descriptor, json.dumps(host._asdict()).encode())
-            os.rename(new, self._path)
-        except OSError:
-            os.close(self._descriptor)
-            raise
-
-    def close(self) -> None:
-        """Remove the mark."""
-        with suppress(OSError):
-            os.unlink(self._path)
-        os.close(self._descriptor)
+def mark_host(
+    state: str, name: str, version: str, *, workspace: str, session: str, transport: Transport
+) -> ProcessMark:
+    """Mark a host as connected, until the mark is closed or this process ends."""
+    now = Moment(time.time_ns())
+    host = ConnectedHost(os.urandom(6).hex(), name, version, workspace, session, transport, now)
+    return ProcessMark(os.path.join(state, _FOLDER), host.id, json.dumps(host._asdict()).encode())
 
 
 def connected_hosts(state: str) -> list[ConnectedHost]:
@@ -69,28 +49,17 @@ def connected_hosts(state: str) -> list[ConnectedHost]:
     with suppress(FileNotFoundError):
         for name in os.listdir(folder):
             with suppress(OSError, ValueError, TypeError):  # it has just disconnected
-                host = _read(os.path.join(folder, name), is_new=name.startswith(_NEW))
-                if host is not None:
-                    hosts.append(host)
+                if _is_being_made(folder, name):
+                    continue
+                mark = read_mark(folder, name)
+                if mark is not None:
+                    host = ConnectedHost(**json.loads(mark))
+                    hosts.append(host._replace(since=Moment(host.since)))
     return sorted(hosts, key=lambda host: (host.since, host.id), reverse=True)
 
 
-def _read(path: str, *, is_new: bool) -> ConnectedHost | None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if is_new and time.time() - os.fstat(descriptor).st_mtime < _NEW_SECONDS:
-            return None
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if is_new:
-            return None
-        host = ConnectedHost(**json.loads(os.read(descriptor, _FILE_BYTES)))
-        return host._replace(since=Moment(host.since))
-    else:
-        os.unlink(path)
-        return None
-    finally:
-        os.close(descriptor)
+def _is_being_made(folder: str, name: str) -> bool:
+    return name.startswith(".") and time.time() - os.lstat(os.path.join(folder, name)).st_mtime < _NEW_SECONDS
 
 
 class HostObserver:

@@ -6,12 +6,55 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from zlib import crc32
 
 from hilt.state.directory import writing
 
+MARK_BYTES = 16_384
 BUCKETS = 256  # each held lock uses a descriptor, and 1,024 per process is a common limit
+
+
+class ProcessMark:
+    """A file that is locked while its process lives, so that other processes can see that it does."""
+
+    def __init__(self, folder: str, name: str, content: bytes = b"") -> None:
+        self._path = os.path.join(folder, name)
+        new = os.path.join(folder, f".{name}")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            os.write(self._descriptor, content)
+            os.rename(new, self._path)  # no process ever sees it unlocked
+        except OSError:
+            os.close(self._descriptor)
+            raise
+
+    def close(self) -> None:
+        """Remove the mark."""
+        with suppress(OSError):
+            os.unlink(self._path)
+        os.close(self._descriptor)
+
+
+def read_mark(folder: str, name: str) -> bytes | None:
+    """Return the content of a mark; None if its process is dead, whose mark is removed."""
+    path = os.path.join(folder, name)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(descriptor, MARK_BYTES)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def try_lock(path: str) -> int | None:

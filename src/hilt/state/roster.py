@@ -16,7 +16,7 @@ from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.state import agent_runs
 from hilt.state.agent_database import AgentDatabase, LocalAgentDatabase, Transaction, owners_folder
-from hilt.state.locks import try_lock
+from hilt.state.locks import ProcessMark
 from hilt.state.mailbox import Mailbox
 
 Kind = Literal["call", "background", "spawned"]  # a call ends with its caller, the others outlive it
@@ -126,20 +126,13 @@ class Owner:
 
     def __init__(self, directory: str) -> None:
         self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
-        folder = owners_folder(directory)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._path = os.path.join(folder, self.name)
-        temporary = self._path + ".new"
-        os.close(os.open(temporary, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        self._descriptor = try_lock(temporary)
-        os.rename(temporary, self._path)  # no process ever sees it unlocked
+        self._mark: ProcessMark | None = ProcessMark(owners_folder(directory), self.name)
 
     def close(self) -> None:
         """Release the lock."""
-        if self._descriptor is not None:
-            os.unlink(self._path)
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._mark is not None:
+            self._mark.close()
+            self._mark = None
 
 
 class Roster:

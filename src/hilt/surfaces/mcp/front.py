@@ -42,7 +42,7 @@ from hilt.surfaces.mcp.sessions import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.desk.activity import HostMark
+    from hilt.desk.activity import ProcessMark
     from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
@@ -113,7 +113,7 @@ class Front:
         self._waiting: deque[tuple[bytes, Any]] = deque()  # messages that wait for the client to read, or for a slot
         self._lines = LineInput()
         self._sdk: SdkThread | None = None
-        self._host: HostMark | None = None
+        self._host: ProcessMark | None = None
         self._opening: dict[str, Any] | None = None  # the first message for the SDK
         self._version = ""  # of the handshake
         self._has_era = False
@@ -289,12 +289,12 @@ class Front:
 
     def _mark_host(self, client: Client) -> None:
         """List the host as connected until it disconnects; without a state directory, it is not listed."""
-        from hilt.desk.activity import HostMark
+        from hilt.desk.activity import mark_host
 
         runtime, session = self._runtime, self._session.name
         with suppress(OSError), self._lock:
             if not self._has_ended and self._host is None:
-                self._host = HostMark(
+                self._host = mark_host(
                     runtime.parts.state,
                     client.program,
                     client.version,

@@ -28,7 +28,7 @@ from mcp_types import INVALID_PARAMS
 
 from hilt import __version__
 from hilt.call_threads import CallThreads
-from hilt.desk.activity import HostMark
+from hilt.desk.activity import ProcessMark, mark_host
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
@@ -168,10 +168,10 @@ class Serving:
                     mark = await self.offload(partial(self._mark, client(ctx), session))
                     connection.exit_stack.callback(mark.close)
 
-    def _mark(self, host: Client, session: str) -> HostMark:
+    def _mark(self, host: Client, session: str) -> ProcessMark:
         """List a host as connected."""
         runtime = self._runtime
-        return HostMark(
+        return mark_host(
             runtime.parts.state,
             host.program,
             host.version,
@@ -362,7 +362,7 @@ class _Visitor:
     """A host without a connection, and when it made its last request."""
 
     def __init__(self) -> None:
-        self.mark: HostMark | None = None
+        self.mark: ProcessMark | None = None
         self.used = time.monotonic()
 
     def end(self) -> None:
