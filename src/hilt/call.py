@@ -26,6 +26,14 @@ class Call(NamedTuple):
     through: tuple[str, ...] = ()  # the tools that forwarded this call
 
 
+class Origin(NamedTuple):
+    """Whose a call is: its run, and for the calls of an agent the call that started the agent, and the agent."""
+
+    run: str  # the session that began it all
+    parent: str = ""
+    agent: str = ""
+
+
 def check_name(field: str, name: str) -> None:
     """Raise if a name, such as that of a session, cannot be stored and passed on."""
     if name != storable(name):

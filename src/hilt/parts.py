@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from hilt import config, places
 from hilt.authority import rulebook
 from hilt.authority.authority import Authority
-from hilt.call import Asker, Questioner, check_name
+from hilt.call import Asker, Origin, Questioner, check_name
 from hilt.catalog import Catalog, built_in_names
 from hilt.config import RuntimePaths, Settings
 from hilt.custom.toolbox import Toolbox
@@ -191,13 +191,16 @@ class Parts:
     @_Part
     def recorder(self) -> Recorder:
         """What records calls."""
-        recorder = Recorder(self.trail, self.id, self.state, self._take_notes, lambda: self.publisher)
+        recorder = Recorder(self.trail, self.id, self.state, self._take_notes, lambda: self.publisher, self._origin_of)
         endpoint = self.settings["telemetry.endpoint"]
         if endpoint or self.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
             from hilt.telemetry import open_telemetry
 
             recorder.telemetry = open_telemetry(self.environ, endpoint)
         return recorder
+
+    def _origin_of(self, session: str) -> Origin:
+        return self.authority.origin(session)
 
     def _take_notes(self) -> tuple[str, ...]:
         confinement = self.opened("confinement")
@@ -209,7 +212,7 @@ class Parts:
         from hilt.running.publishing import Publication, Publisher
 
         environ = {**self.environ, **self.secrets}
-        return Publisher(Publication(self.state, self.root, environ, self.settings["events.keep"]))
+        return Publisher(Publication(self.state, self.root, environ, self.settings["events.keep"], self._origin_of))
 
     @_Part
     def authority(self) -> Authority:
@@ -394,7 +397,8 @@ class Parts:
         from hilt.state.history import History
 
         calls, megabytes = self.settings["undo.calls"], self.settings["undo.mb"]
-        return History(self.state, self.journal, self.journal_id, calls=calls, megabytes=megabytes)
+        note_run = self.authority.note_run
+        return History(self.state, self.journal, self.journal_id, calls=calls, megabytes=megabytes, note_run=note_run)
 
     @_Part
     def memory(self) -> Memory:

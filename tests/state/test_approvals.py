@@ -580,7 +580,8 @@ def test_an_older_database_without_approvals_opens_and_keeps_its_history(base):
         for (table,) in db.execute(names).fetchall():
             if table not in original:
                 db.execute(f"DROP TABLE {table}")
-        for column in ("call", "layer", "began", "previewed"):
+        db.execute("DROP INDEX changes_of_run")
+        for column in ("call", "layer", "began", "previewed", "run", "parent", "agent"):
             db.execute(f"ALTER TABLE changes DROP COLUMN {column}")
         db.execute("PRAGMA user_version=1")
     db.close()

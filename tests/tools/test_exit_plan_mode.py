@@ -70,7 +70,7 @@ def test_nothing_changes_before_the_approval(planning):
 def test_the_user_is_shown_the_plan(planning):
     result = planning.call("exit_plan_mode", plan=PLAN, allowed_prompts=["run the tests"])
 
-    approvals = Approvals(planning.state)
+    approvals = Approvals(planning.parts.state)
     asked = approvals.find(result.error.details["approval"]).asked
     approvals.close()
     assert asked.tool == "exit_plan_mode"
@@ -89,7 +89,7 @@ def test_a_rejected_plan_keeps_plan_mode_and_reports_the_reason(planning):
 
 def test_an_approval_covers_only_the_plan_that_was_shown(planning):
     first = planning.call("exit_plan_mode", plan=PLAN)
-    approvals = Approvals(planning.state)
+    approvals = Approvals(planning.parts.state)
     id = first.error.details["approval"]
     approvals.answer(id, approved=True, by="test")
     approvals.close()
@@ -140,7 +140,7 @@ def test_proposed_grants_are_recorded_and_grant_nothing(planning):
 
     assert result.meta["proposed_grants"] == proposed
     assert stored_values(planning) == {"proposed_grants": proposed}
-    approvals = Approvals(planning.state)
+    approvals = Approvals(planning.parts.state)
     assert approvals.grants() == []
     approvals.close()
 
@@ -163,7 +163,7 @@ def test_a_plan_that_cannot_be_shown_is_refused_without_asking(planning, workspa
     workspace.write("picture", b"\x89PNG\0\0")
 
     assert planning.call("exit_plan_mode", **args).error.code == code
-    approvals = Approvals(planning.state)
+    approvals = Approvals(planning.parts.state)
     assert approvals.pending() == []
     approvals.close()
 

@@ -280,7 +280,7 @@ def test_a_working_directory_outside_or_missing_is_rejected(runtime, workspace, 
 
 def test_the_environment_is_scrubbed(base):
     with temporary_runtime(base) as (runtime, _):
-        vars(runtime)["environ"].update(SECRET_TOKEN="hush", LANG="C.UTF-8", TERM="dumb")
+        vars(runtime.parts)["environ"].update(SECRET_TOKEN="hush", LANG="C.UTF-8", TERM="dumb")
         names = {line.partition("=")[0] for line in body(run(runtime, "env")).splitlines()}
 
     assert "SECRET_TOKEN" not in names
@@ -289,7 +289,7 @@ def test_the_environment_is_scrubbed(base):
 
 def test_the_user_can_add_variables_to_the_environment(base):
     with temporary_runtime(base, flags={"shell.env": ["MY_VARIABLE", "ABSENT"]}) as (runtime, _):
-        vars(runtime)["environ"].update(MY_VARIABLE="mine", OTHER="not")
+        vars(runtime.parts)["environ"].update(MY_VARIABLE="mine", OTHER="not")
 
         assert body(run(runtime, 'echo "$MY_VARIABLE$OTHER$ABSENT"')) == "mine"
 
@@ -298,7 +298,7 @@ def test_the_user_can_add_variables_to_the_environment(base):
 def test_the_sandbox_itself_loads_no_library_of_the_workspace(base):
     with temporary_runtime(base, flags={"shell.env": ["LD_LIBRARY_PATH"]}) as (runtime, workspace):
         library = os.path.join(workspace.path, "lib")
-        vars(runtime)["environ"].update(LD_LIBRARY_PATH=library)
+        vars(runtime.parts)["environ"].update(LD_LIBRARY_PATH=library)
         run(runtime, "mkdir lib; echo planted | tee lib/libselinux.so.1 lib/libcap.so.2")
 
         assert body(run(runtime, "echo $LD_LIBRARY_PATH")) == library

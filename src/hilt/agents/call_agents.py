@@ -35,7 +35,7 @@ class CallAgents:
         """Run an agent and return it after its answer; it ends with the call."""
         definition = self._host.define(order.agent, or_default=False)
         above = self._allowance
-        agent = self._host.create(order, definition, "call", self._caller, above)
+        agent = self._host.create(self._ordered(order), definition, "call", self._caller, above)
         run = AgentRun(agent)
         self._ctx.fence.watch(run.cancel)
         count = 0
@@ -59,9 +59,12 @@ class CallAgents:
         definition = self._host.define(order.agent, or_default=kind == "spawned")
         if order.parent and not self._acts_as(order.parent):
             order = order._replace(parent="")  # the caller is the parent, whatever id the client passed
-        agent = self._host.create(order, definition, kind, self._caller, self._allowance)
+        agent = self._host.create(self._ordered(order), definition, kind, self._caller, self._allowance)
         self._host.serve()
         return agent
+
+    def _ordered(self, order: AgentOrder) -> AgentOrder:
+        return order._replace(call=self._ctx.workspace.call)
 
     def wait(self, id: str, seconds: float) -> AgentRecord:
         """Return an agent after its first answer, or after this time."""

@@ -184,6 +184,7 @@ class AgentHost:
             settings=self.settings,
             anywhere=not in_worktree and self._needs_no_folder(tools, parent),
             machine=machine_name(self.runtime.parts.state),
+            call=order.call,
             profile=AgentProfile(
                 tools=tools,
                 mode=granted_mode(self.runtime.parts.authority, definition, parent),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic_ai.usage import RequestUsage
 
+from hilt.call import Origin
 from hilt.config import Settings
 from hilt.errors import ToolError
 from hilt.formats.numbers import dollars
@@ -89,13 +90,15 @@ class CostMeter:
         directory: str,
         *,
         clock: Callable[[], float] = time.time,
+        workspace: str = "",
+        origin: Origin | None = None,
     ) -> None:
-        """`directory` is the state directory."""
+        """`directory` is the state directory; `origin` is the run in a workspace to which requests are charged."""
         self._model = model
         self._pricing = find_pricing(model, base_url, settings["agents.prices"])
         self._limit: float | None = settings["agents.max_cost_day"]
         self._clock = clock
-        self._spending = Spending(directory)
+        self._spending = Spending(directory, workspace, origin)
 
     def check(self) -> None:
         """Raise `budget_exceeded` if today's limit is reached, or cannot be enforced. Call it before each request."""

@@ -130,7 +130,9 @@ def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice
     from hilt.agents.prices import CostMeter
 
     choice = choice or choose_model(runtime)
-    return CostMeter(choice.name, choice.base_url, runtime.settings, runtime.parts.state)
+    parts = runtime.parts
+    origin = parts.authority.origin(runtime.session)
+    return CostMeter(choice.name, choice.base_url, runtime.settings, parts.state, workspace=parts.id, origin=origin)
 
 
 def open_transcript(

@@ -10,11 +10,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple
 
 from hilt.authority.rulebook import Rulebook, is_settled, status
 from hilt.authority.targets import followed, names_of, subject_of
-from hilt.call import AGENT, Asker, Json
+from hilt.call import AGENT, Asker, Json, Origin
 from hilt.catalog import Catalog
 from hilt.config import RuntimePaths, Settings
 from hilt.context import Context
@@ -27,6 +28,8 @@ from hilt.policy.decision import Vote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
     from hilt.authority.consent import Consent
     from hilt.authority.session_hooks import SessionHooks
     from hilt.listing import ListedTool
@@ -138,7 +141,7 @@ class Authority:
     def _open_approvals(self) -> Approvals:
         from hilt.state.approvals import Approvals
 
-        return Approvals(self.place.state)
+        return Approvals(self.place.state, self.note_run)
 
     def _open_consent(self) -> Consent:
         from hilt.authority.consent import Consent
@@ -222,6 +225,17 @@ class Authority:
         while (agent := self.agent(sessions[-1])) is not None:
             sessions.append(agent.parent)
         return sessions
+
+    def origin(self, session: str) -> Origin:
+        """Return whose the calls of a session are."""
+        agent = self.agent(session)
+        return Origin(session) if agent is None else Origin(self.lineage(session)[-1], agent.call, session)
+
+    def note_run(self, session: str) -> Callable[[Connection], Origin]:
+        """Return the note of a session's run, to be made in the transaction of what it stores."""
+        from hilt.state import stored_runs
+
+        return partial(stored_runs.note, self.place.id, self.origin(session))
 
     # --- rules ----------------------------------------------------------------------------------------------------
 

@@ -90,4 +90,4 @@ def parse_since(text: str, zone: tzinfo | None = None) -> float | None:
 
 
 def _entry(row: Row) -> AuditEntry:
-    return AuditEntry(row.seq, Moment(row.entry.at), *row.entry, row.hash.hex())
+    return AuditEntry(row.seq, Moment(row.entry.at), *row.entry[:13], row.hash.hex())

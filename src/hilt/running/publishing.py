@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import NamedTuple
 
 from hilt import wire
-from hilt.call import Json, Result
+from hilt.call import Json, Origin, Result
 from hilt.output.redaction import Redactor
 from hilt.state.callers import end_key, mark_caller, start_key
 from hilt.state.events import EventStore, NewEvent, encode, is_served
@@ -35,6 +35,7 @@ class Publication(NamedTuple):
     root: str  # of the workspace
     environ: Mapping[str, str]
     keeps_contents: bool
+    origin_of: Callable[[str], Origin]
 
 
 class Publisher:
@@ -44,6 +45,7 @@ class Publisher:
         self._state = publication.state
         self._root = publication.root
         self._keeps_contents = publication.keeps_contents
+        self._origin_of = publication.origin_of
         self._events = EventStore(publication.state)
         self._redactor = Redactor(publication.environ)
         self._served_until = 0.0
@@ -87,6 +89,7 @@ class Publisher:
             "id": active.event_id,
             "workspace": self._root,
             "session": active.session,
+            **self._origin_of(active.session)._asdict(),
             "tool": prepared.tool.name if prepared else active.call.tool[:200],
         }
         if self._keeps_contents:
@@ -110,6 +113,9 @@ class Publisher:
             "id": active.event_id or os.urandom(8).hex(),
             "workspace": self._root,
             "session": entry.session,
+            "run": entry.run,
+            "parent": entry.parent,
+            "agent": entry.agent,
             "tool": entry.tool,
             "verdict": entry.decision,
             "reason": entry.reason,

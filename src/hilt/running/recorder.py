@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hilt.active_call import ActiveCall
-from hilt.call import Json, Result
+from hilt.call import Json, Origin, Result
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
 from hilt.pipeline import Prepared, failure
@@ -36,9 +36,11 @@ class Recorder:
         state: str,
         take_notes: Callable[[], tuple[str, ...]],
         publisher: Callable[[], Publisher],
+        origin_of: Callable[[str], Origin],
     ) -> None:
         """`take_notes` returns the unreported notes on disarmed files; `publisher` publishes to `hilt serve`."""
         self._trail = trail
+        self._origin_of = origin_of
         self._publisher = publisher
         self._marker = serving_marker(state)
         self._workspace = workspace
@@ -69,6 +71,7 @@ class Recorder:
             seen = {path: stamp for path, stamp in seen.items() if stamp is None}
         micros = int((time.perf_counter() - active.started) * 1_000_000)
         try:
+            origin = self._origin_of(active.session)
             entry = TrailEntry(
                 time.time_ns(),
                 self._workspace,
@@ -82,6 +85,7 @@ class Recorder:
                 micros,
                 contacts=", ".join(dict.fromkeys(active.contacts)),
                 call=_id_text(active.call.id),
+                **origin._asdict(),
             )
             self._trail.record(entry, seen, ran=active.ran)
             if self.telemetry is not None:
@@ -113,6 +117,7 @@ class Recorder:
             "",
             {"ok": "ok", "changed": "ok", "allow": "ok"}.get(run.outcome, run.outcome),
             int(run.milliseconds * 1000),
+            **self._origin_of(session)._asdict(),
         )
         self._trail.record(entry, {})
 

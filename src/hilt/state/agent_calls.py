@@ -48,6 +48,7 @@ class AgentOrder(NamedTuple):
     model: str = ""
     parent: str = ""
     worktree: bool = False  # true in the agent's definition has the same effect
+    call: str = ""  # the call that starts it
 
 
 def failed(agent: AgentRecord, message: str, **details: str) -> ToolError:

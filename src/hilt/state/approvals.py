@@ -21,6 +21,7 @@ from hilt.call import UserAnswer as UserAnswer  # askers in users' code import i
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
+from hilt.state.stored_runs import NoteRun, no_note
 from hilt.state.tables import open_state
 
 TYPE_CHECKING = False
@@ -95,8 +96,9 @@ def call_digest(tool: str, args: Mapping[str, Json], files: Mapping[str, bytes |
 class Approvals:
     """The approvals and grants of all workspaces of a user. Safe to use from many processes."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, note_run: NoteRun = no_note) -> None:
         self._db = open_state(directory)
+        self._note_run = note_run
 
     def close(self) -> None:
         """Close the database; the next use opens it again."""
@@ -106,7 +108,7 @@ class Approvals:
 
     def ask(self, workspace: str, session: str, digest: str, asked: ApprovalRequest, *, seconds: float) -> Approval:
         """Store a question that expires after some seconds; if the call is already pending, return that approval."""
-        now = time.time_ns()
+        now, note = time.time_ns(), self._note_run(session)
         new = Approval(
             os.urandom(6).hex(),
             workspace,
@@ -139,8 +141,9 @@ class Approvals:
                         f"{limit} calls of this {owner} are already pending approval.",
                         suggestion="Wait until the user has answered some of them.",
                     )
-            values = (*new[:4], _encoded(asked), *new[5:])
-            db.execute(f"INSERT INTO approvals ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", values)  # noqa: S608  # constants only
+            values = (*new[:4], _encoded(asked), *new[5:], *note(db))
+            marks = ",".join("?" * len(values))
+            db.execute(f"INSERT INTO approvals ({_COLUMNS}, run, parent, agent) VALUES ({marks})", values)  # noqa: S608  # constants only
             return new
 
         return self._db.write(work)

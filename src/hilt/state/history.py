@@ -14,15 +14,16 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from hilt.call import AGENT
+from hilt.call import AGENT, Origin
 from hilt.errors import ToolError
 from hilt.state.blobs import Blob, Blobs, Linker
 from hilt.state.directory import writing
 from hilt.state.locks import try_lock
+from hilt.state.stored_runs import NoteRun, no_note
 from hilt.state.tables import open_state
 
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
@@ -145,7 +146,17 @@ class Recording:
 class History:
     """Snapshots and journal of one workspace."""
 
-    def __init__(self, directory: str, journal: str, workspace: str, *, calls: int, megabytes: int) -> None:
+    def __init__(
+        self,
+        directory: str,
+        journal: str,
+        workspace: str,
+        *,
+        calls: int,
+        megabytes: int,
+        note_run: NoteRun = no_note,
+    ) -> None:
+        self._note_run = note_run
         self.directory = directory
         self._db = open_state(directory)
         self.blobs = Blobs(self._db, os.path.join(directory, "blobs"))
@@ -183,6 +194,7 @@ class History:
         link: Linker | None,
         call: str,
     ) -> Recording:
+        note = self._note_run(session)
         marker, descriptor = self._mark(id)
         try:
             blobs = [Blob.of(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
@@ -195,7 +207,9 @@ class History:
             stored = False
             while not stored:
                 linked += [blob for blob in large if self.blobs.write(blob, id, paths[blob.hash], link)]
-                stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs, call))
+                stored = self._db.write(
+                    lambda db: self._insert(db, id, session, operation, snapshots, blobs, call, note)
+                )
         except BaseException:
             with suppress(ToolError, OSError):
                 self._sweep_blobs(id)
@@ -211,14 +225,18 @@ class History:
             return Recording(self, id, *self._mark(id), {})
 
     def _record(self, change: RecordedChange, call: str, *, is_open: bool) -> None:
+        note = self._note_run(change.session)
+
         def work(db: sqlite3.Connection) -> list[bytes]:
-            columns = "id, workspace, session, operation, at, bytes, open, call, layer, began, previewed"
+            columns = (
+                "id, workspace, session, operation, at, bytes, open, call, layer, began, previewed, run, parent, agent"
+            )
             number = db.execute(
-                f"INSERT INTO changes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  # constant names
+                f"INSERT INTO changes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  # constant names
                 (
                     *(change.id, self._workspace, change.session, change.operation, change.at),
                     *(sum(step.size for step in change.steps), is_open, call),
-                    *(change.layer, change.began, change.previewed),
+                    *(change.layer, change.began, change.previewed, *note(db)),
                 ),
             ).lastrowid
             db.executemany(
@@ -312,15 +330,17 @@ class History:
         snapshots: Sequence[Snapshot],
         blobs: Sequence[Blob],
         call: str,
+        note: Callable[[sqlite3.Connection], Origin],
     ) -> bool:
         """Store the change; return False if a large blob was evicted in the meantime."""
         if not self.blobs.insert(db, blobs):
             return False
         number = db.execute(
-            "INSERT INTO changes (id, workspace, session, operation, at, bytes, open, call) VALUES (?,?,?,?,?,?,1,?)",
+            "INSERT INTO changes (id, workspace, session, operation, at, bytes, open, call, run, parent, agent) "
+            "VALUES (?,?,?,?,?,?,1,?,?,?,?)",
             (
                 *(id, self._workspace, session, operation, time.time_ns()),
-                *(sum(snapshot.size for snapshot in snapshots), call),
+                *(sum(snapshot.size for snapshot in snapshots), call, *note(db)),
             ),
         ).lastrowid
         db.executemany(

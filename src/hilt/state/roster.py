@@ -36,7 +36,7 @@ _SECOND = 1_000_000_000
 _QUEUED = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
 _COLUMNS = (
     "id, parent, caller, depth, kind, name, title, status, owner, answers, input_tokens, output_tokens, created, "
-    "changed, ended, error_code, settings, profile, prompt, answer, machine"
+    "changed, ended, error_code, settings, profile, prompt, answer, machine, call"
 )
 
 
@@ -69,6 +69,7 @@ class NewAgent(NamedTuple):
     profile: AgentProfile
     anywhere: bool = False  # whether workers of other workspaces may run it
     machine: str = ""  # the name of this machine
+    call: str = ""  # the call that starts it
 
 
 class AgentRecord(NamedTuple):
@@ -95,6 +96,7 @@ class AgentRecord(NamedTuple):
     prompt: str
     answer: str  # the last message, or why it failed
     machine: str = ""  # the only machine that can run it, because its worktree is there
+    call: str = ""  # that started it
 
     @property
     def is_idle(self) -> bool:
@@ -193,7 +195,8 @@ class Roster:
                 *(self._workspace, id, new.parent, new.caller, depth, new.kind, new.name, new.title),
                 *("running" if owner else "queued", owner, 0, 0, 0, now, now, None, ""),
                 *(new.settings, json.dumps(new.profile), new.prompt, ""),
-                *(machine or (new.machine if owner and new.profile.worktree else ""), int(new.anywhere)),
+                *(machine or (new.machine if owner and new.profile.worktree else ""), new.call),
+                int(new.anywhere),
             )
             placeholders = ",".join("?" * len(row))
             db.execute(f"INSERT INTO agents (workspace, {_COLUMNS}, anywhere) VALUES ({placeholders})", row)  # noqa: S608
@@ -223,6 +226,18 @@ class Roster:
         while (agent := self.get(ids[-1])) is not None:
             ids.append(agent.parent)
         return ids
+
+    def below(self, id: str) -> Sequence[str]:
+        """Return an id, the agents that it started, those that they started, and so on, ended ones included."""
+
+        def work(db: Transaction) -> list[str]:
+            ids = [id]
+            for parent in ids:  # which grows
+                ids += [row[0] for row in db.execute(query, (self._workspace, parent)).fetchall()]
+            return ids
+
+        query = "SELECT id FROM agents WHERE workspace=? AND parent=? ORDER BY created, id"
+        return self._db.read(work) if self._db.exists() else [id]
 
     def claim(self, settings: str, owner: str, machine: str = "", *, anywhere: bool = False) -> AgentRecord | None:
         """Make this process the owner of the oldest queued agent with these settings, fairly between callers.

@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from hilt.state.stored_runs import note
 from hilt.state.tables import open_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from decimal import Decimal
+
+    from hilt.call import Origin
 
 KEPT_DAYS = 400
 SLOTS_DAYS = 8  # how long the ten-minute slots are kept
@@ -32,8 +36,11 @@ class ModelSpending(NamedTuple):
 class Spending:
     """The spending of the user on models, by day (YYYY-MM-DD) and model."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, workspace: str = "", origin: Origin | None = None) -> None:
+        """`origin` is the run in a workspace to which requests are charged."""
         self._db = open_state(directory)
+        self._workspace = workspace
+        self._origin = origin
 
     def add(self, day: str, model: str, *, input_tokens: int, output_tokens: int, cost: Decimal | None) -> None:
         """Count one request; a cost of None is unknown."""
@@ -45,9 +52,18 @@ class Spending:
                      requests=requests+1, unpriced=unpriced+excluded.unpriced,
                      input_tokens=input_tokens+excluded.input_tokens,
                      output_tokens=output_tokens+excluded.output_tokens, nanodollars=nanodollars+excluded.nanodollars"""
+        charge = """INSERT INTO run_costs VALUES (?,?,?,?,?,?,?,?,?,?)
+                      ON CONFLICT (workspace, run, agent, model) DO UPDATE SET""" + query.partition("DO UPDATE SET")[2]  # noqa: S608
         forget = "DELETE FROM spending WHERE day<? OR day BETWEEN ? AND ?"
         limits = _oldest_kept(day), _SLOT, _slot(now - SLOTS_DAYS * 86_400)
-        self._db.write(lambda db: (db.executemany(query, rows), db.execute(forget, limits)))
+
+        def work(db: sqlite3.Connection) -> None:
+            db.executemany(query, rows)
+            db.execute(forget, limits)
+            if self._origin is not None:
+                db.execute(charge, (self._workspace, *note(self._workspace, self._origin, db), *counts))
+
+        self._db.write(work)
 
     def total(self, day: str) -> float:
         """Return the cost of all models on a day, in dollars."""

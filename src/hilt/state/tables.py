@@ -40,11 +40,31 @@ CREATE INDEX use_of_provider ON provider_use (provider, at)"""
 # `anywhere` is 1 if any worker may run the agent; `machine` is the only one that can, because its worktree is there
 AGENT_MACHINES = """ALTER TABLE agents ADD COLUMN anywhere INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN machine TEXT NOT NULL DEFAULT ''"""
+# the id of the call that started the agent, as its caller named it
+AGENT_CALLS = "ALTER TABLE agents ADD COLUMN call TEXT NOT NULL DEFAULT ''"
 # for the long queues of many machines; not in state.db, which must stay small: a full disk must have room to rewrite it
 AGENT_QUEUES = """CREATE INDEX queued_agents ON agents (workspace, changed) WHERE ended IS NULL AND status='queued';
 CREATE INDEX agents_for_all ON agents (workspace) WHERE ended IS NULL AND anywhere=1"""
 # the tables of a database that several machines share; append only
-AGENT_TABLES = (AGENTS, AGENT_READERS, AGENT_RUNS, AGENT_MACHINES, AGENT_QUEUES)
+AGENT_TABLES = (AGENTS, AGENT_READERS, AGENT_RUNS, AGENT_MACHINES, AGENT_QUEUES, AGENT_CALLS)
+
+
+def _with_origin(table: str, at: str) -> str:
+    """Return the migration that gives the rows of a table, and their runs, what `Origin` says of a session."""
+    return f"""ALTER TABLE {table} ADD COLUMN run TEXT NOT NULL DEFAULT '';
+ALTER TABLE {table} ADD COLUMN parent TEXT NOT NULL DEFAULT '';
+ALTER TABLE {table} ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+UPDATE {table} SET run=session;
+UPDATE {table} SET agent=session, run=(
+         WITH RECURSIVE above (id, depth) AS (
+             VALUES ({table}.session, 0) UNION ALL SELECT parent, above.depth+1 FROM above
+             JOIN agents ON agents.workspace={table}.workspace AND agents.id=above.id)
+         SELECT id FROM above ORDER BY depth DESC LIMIT 1)
+         WHERE EXISTS (SELECT 1 FROM agents WHERE agents.workspace={table}.workspace AND agents.id={table}.session);
+CREATE INDEX {table}_of_run ON {table} (workspace, run);
+INSERT INTO runs SELECT workspace, run, min({at}), max({at}) FROM {table} WHERE true GROUP BY workspace, run
+         ON CONFLICT DO UPDATE SET began=min(began, excluded.began), used=max(used, excluded.used)"""  # noqa: S608
+
 
 # these have already run on existing databases: append new ones, never change one
 MIGRATIONS = (
@@ -131,6 +151,19 @@ CREATE TABLE layer_steps (
 CREATE TABLE trusted_files (
          kind TEXT NOT NULL, root BLOB NOT NULL, path BLOB NOT NULL, hash BLOB NOT NULL, content BLOB NOT NULL,
          at INTEGER NOT NULL, PRIMARY KEY (root, path, kind)) WITHOUT ROWID""",
+    AGENT_CALLS,
+    # what was stored before belongs to the run of its session: of an agent's, to that of the first session above it
+    f"""CREATE TABLE runs (
+         workspace TEXT NOT NULL, id TEXT NOT NULL, began INTEGER NOT NULL, used INTEGER NOT NULL,
+         PRIMARY KEY (workspace, id)) WITHOUT ROWID;
+CREATE INDEX runs_by_age ON runs (used);
+CREATE TABLE run_costs (
+         workspace TEXT NOT NULL, run TEXT NOT NULL, parent TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL,
+         requests INTEGER NOT NULL, unpriced INTEGER NOT NULL, input_tokens INTEGER NOT NULL,
+         output_tokens INTEGER NOT NULL, nanodollars INTEGER NOT NULL,
+         PRIMARY KEY (workspace, run, agent, model)) WITHOUT ROWID;
+{_with_origin("changes", "at")};
+{_with_origin("approvals", "asked_at")}""",
 )
 
 

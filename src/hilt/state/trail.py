@@ -75,10 +75,16 @@ CREATE TABLE removed (
          PRIMARY KEY (tool, status, bound)) WITHOUT ROWID""",
     "ALTER TABLE audit ADD COLUMN contacts TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE audit ADD COLUMN call TEXT NOT NULL DEFAULT ''",
+    # rows without a run belong to the run of their session
+    """ALTER TABLE audit ADD COLUMN run TEXT NOT NULL DEFAULT '';
+ALTER TABLE audit ADD COLUMN parent TEXT NOT NULL DEFAULT ''""",
 )
 
-_COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts, call"
-_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES ({','.join('?' * 15)})"  # noqa: S608
+_COLUMNS = (
+    "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts, call, run, "
+    "parent"
+)
+_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES ({','.join('?' * 17)})"  # noqa: S608
 _SELECT_ROW = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
 
 
@@ -95,9 +101,11 @@ class TrailEntry(NamedTuple):
     approver: str
     outcome: str  # "ok" or an error code
     micros: int
-    agent: str = ""  # if several agents share the session; empty for the main one
+    agent: str = ""  # whose session it is, if an agent's
     contacts: str = ""  # hosts that the call connected to, each with its address
     call: str = ""  # the caller's id for the call
+    run: str = ""  # the run of the call; empty in old rows, which belong to the run of their session
+    parent: str = ""  # the id of the call that started the agent
 
 
 class Stamp(NamedTuple):
@@ -141,7 +149,7 @@ def digest(args: object) -> str:
 
 def chain_hash(previous: bytes, entry: TrailEntry) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
-    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent, contacts, call = entry
+    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, *later = entry
     at, micros = str(at), str(micros)  # type: ignore[assignment]
     # the lengths separate the fields, whatever they contain; written out for speed
     text = (
@@ -149,12 +157,10 @@ def chain_hash(previous: bytes, entry: TrailEntry) -> bytes:
         f"{len(decision)}:{decision},{len(reason)}:{reason},{len(approver)}:{approver},{len(outcome)}:{outcome},"
         f"{len(micros)}:{micros}"  # type: ignore[arg-type]
     )
-    if agent or contacts or call:  # rows written before these columns existed keep their hashes
-        text += f",{len(agent)}:{agent}"
-    if contacts or call:
-        text += f",{len(contacts)}:{contacts}"
-    if call:
-        text += f",{len(call)}:{call}"
+    while later and not later[-1]:  # rows written before these columns existed keep their hashes
+        later.pop()
+    for field in later:
+        text += f",{len(field)}:{field}"
     return sha256(previous + text.encode("utf-8", "surrogatepass"))
 
 
@@ -409,6 +415,7 @@ class Trail:
         agent: str | None = None,
         workspace: str | None = None,
         outcome: str | None = None,
+        run: str | None = None,
         text: str | None = None,
         after: int = 0,
         before: int = _LAST,
@@ -425,6 +432,9 @@ class Trail:
             if value is not None:
                 conditions.append(f"{column}=?")
                 values.append(value)
+        if run is not None:
+            conditions.append("(run=? OR run='' AND session=?)")
+            values += [run, run]
         if text is not None:
             joined = "tool||char(10)||session||char(10)||reason||char(10)||approver||char(10)||outcome"
             conditions.append(f"instr(lower({joined}), lower(?))>0")

@@ -134,8 +134,7 @@ def as_json(entry: AuditEntry) -> str:
 
 def _as_line(entry: AuditEntry) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at // 1_000_000_000))
-    who = f"{entry.session}/{entry.agent}" if entry.agent else entry.session
-    what = f"{who:<10} {entry.tool:<14} {entry.decision:<5} {entry.outcome:<17}"
+    what = f"{entry.session:<10} {entry.tool:<14} {entry.decision:<5} {entry.outcome:<17}"
     line = f"{when}  {what} {entry.micros / 1000:6.1f} ms"
     if entry.approver:
         line += f"  by {entry.approver}"

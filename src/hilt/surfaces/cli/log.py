@@ -58,7 +58,6 @@ def _line(entry: AuditEntry) -> str:
     when = time.strftime("%H:%M:%S", time.localtime(entry.at // _SECOND))
     if entry.at < time.time_ns() - 24 * 3600 * _SECOND:
         when = time.strftime("%m-%d %H:%M", time.localtime(entry.at // _SECOND))
-    who = f"{entry.session}/{entry.agent}" if entry.agent else entry.session
     tool, milliseconds = clip(entry.tool, 18), entry.micros / 1000
-    line = f"{when:<11}  {clip(who, 12):<12}  {tool:<18}  {entry.outcome:<17}  {milliseconds:>7.0f} ms"
+    line = f"{when:<11}  {clip(entry.session, 12):<12}  {tool:<18}  {entry.outcome:<17}  {milliseconds:>7.0f} ms"
     return inert(line).replace("\n", "␊") + "\n"

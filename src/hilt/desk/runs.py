@@ -1,0 +1,89 @@
+"""Runs, what a person tries, watches and pays for: a session with everything that it started."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.formats.times import Moment
+from hilt.state.stored_runs import RunCost, Runs, StoredRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.authority.authority import Authority
+    from hilt.state.roster import Roster
+    from hilt.state.trail import Trail
+
+_SECOND = 1_000_000_000
+
+
+class Run(NamedTuple):
+    """A run; its id is that of the session that began it."""
+
+    id: str
+    began: Moment
+    used: Moment
+
+
+class RunCall(NamedTuple):
+    """A call of a run: by an agent, or by the session itself if that is empty."""
+
+    time: Moment
+    session: str
+    tool: str
+    outcome: str
+    call: str  # the caller's id for it
+    parent: str  # the call that started the agent
+    agent: str
+
+
+class RunDetails(NamedTuple):
+    """A run with what it has done."""
+
+    run: Run
+    calls: tuple[RunCall, ...]  # the newest, oldest first
+    agents: tuple[str, ...]
+    changes: tuple[str, ...]  # that can be undone, newest first
+    approvals: tuple[str, ...]  # that it waits for
+    costs: tuple[RunCost, ...]  # by agent and model
+
+
+def runs(store: Runs, trail: Trail, authority: Authority, workspace: str, limit: int = 50) -> list[Run]:
+    """Return the runs of a workspace, those used last first; of those that only read, the sessions that still exist."""
+    records = _records(store, trail, authority, workspace, limit)
+    newest = sorted(records.values(), key=lambda record: (-record.used, record.id))
+    return list(map(_run, newest[:limit]))
+
+
+def _records(store: Runs, trail: Trail, authority: Authority, workspace: str, limit: int) -> dict[str, StoredRun]:
+    """Return the stored runs used last, and those of the sessions in the trail."""
+    known = {record.id: record for record in store.newest(limit)}
+    for session, started, used in trail.sessions(workspace):
+        id = authority.origin(session).run
+        began, last = started * _SECOND, used * _SECOND
+        record = known.get(id) or store.get(id) or StoredRun(id, began, last)
+        known[id] = StoredRun(id, min(record.began, began), max(record.used, last))
+    return known
+
+
+def show(
+    store: Runs, trail: Trail, authority: Authority, roster: Roster, workspace: str, id: str, limit: int = 200
+) -> RunDetails:
+    """Return a run with its newest calls; raise not_found without one."""
+    record = _records(store, trail, authority, workspace, 0).get(id) or store.get(id)
+    if record is None:
+        raise ToolError("not_found", f"There is no run {id}.", suggestion="List the runs of the workspace.")
+    entries = [row.entry for row in trail.rows(workspace=workspace, run=id, limit=limit)]
+    calls = tuple(RunCall(Moment(e.at), e.session, e.tool, e.outcome, e.call, e.parent, e.agent) for e in entries)
+    return RunDetails(
+        _run(record),
+        calls,
+        tuple(roster.below(id)[1:]),
+        tuple(store.changes(id)),
+        tuple(store.waiting(id)),
+        tuple(store.costs(id)),
+    )
+
+
+def _run(record: StoredRun) -> Run:
+    return Run(record.id, Moment(record.began), Moment(record.used))
