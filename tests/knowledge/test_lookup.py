@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.knowledge.lookup import best
+from hilt.knowledge.ranking import best
 
 TEXTS = [
     ("read_file", "", "Read a text file", "path"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.skills.substitution import TEXT_CHARACTERS, fill_in
+from hilt.skills.commands import TEXT_CHARACTERS, fill_in
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from hilt.authority.authority import Authority
 from hilt.errors import ToolError
 from hilt.formats import front_matter
 from hilt.formats.digests import sha256
@@ -18,7 +19,7 @@ from hilt.formats.front_matter import BadFrontMatter
 from hilt.formats.invisible import visible
 from hilt.loaders import MAX_BYTES, LoadedFolder, Source, folders, writable_places
 from hilt.places import command, utf8_path
-from hilt.policy.modes import find_mode
+from hilt.policy.modes import find_mode, narrowest
 from hilt.runtime import Runtime
 from hilt.skills.folder_contents import UnusableFile, matching_files, open_folder
 from hilt.skills.library import unknown
@@ -207,3 +208,33 @@ def _turns(value: Any) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= TURNS_MAX:
         raise UnusableFile(f"maxTurns must be an integer from 1 to {TURNS_MAX}.")
     return value
+
+
+def granted_tools(
+    authority: Authority, definition: AgentDefinition, parent: str, *, in_worktree: bool = False
+) -> tuple[str, ...]:
+    """Return the tools of an agent: those of its parent that its definition allows.
+
+    Custom tools and those of MCP servers work in the user's own folder, so an agent in a worktree has none of them.
+    """
+    twins = authority.names().twins
+
+    def canonical(names: Sequence[str] | None) -> set[str]:
+        return {twin for name in names or () for twin in twins.get(name, (name,))}
+
+    allowed = None if definition.tools is None else canonical(definition.tools)
+    disallowed = canonical(definition.disallowed)
+    return tuple(
+        tool.name
+        for tool in authority.catalog.tools()
+        if not authority.hidden(tool, parent)
+        and not (in_worktree and tool.source != "built-in")
+        and tool.name not in disallowed
+        and (tool.name in allowed if allowed is not None else not tool.traits.starts_agents)
+    )
+
+
+def granted_mode(authority: Authority, definition: AgentDefinition, parent: str) -> str:
+    """Return the mode of an agent: that of its parent, or a narrower one that its definition names."""
+    mode = authority.mode(parent)
+    return narrowest(mode, find_mode(definition.mode)) if definition.mode else mode

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from hilt.agents.agent_files import DEFAULT, AgentDefinition, read_definitions
+from hilt.agents.agent_files import DEFAULT, AgentDefinition, granted_mode, granted_tools, read_definitions
 from hilt.agents.agent_settings import open_stored, stored
 from hilt.agents.call_agents import CallAgents
 from hilt.agents.child_budgets import SharedBudgets
@@ -25,7 +25,6 @@ from hilt.agents.child_conversation import AgentRun, ChildConversation, RunCalle
 from hilt.agents.durable.leases import AgentOwner, TakenOver
 from hilt.agents.durable.runs import DurableRuns
 from hilt.agents.durable.stores import machine_name
-from hilt.agents.granting import granted_mode, granted_tools
 from hilt.agents.starting import transcripts_of
 from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
 from hilt.agents.worktrees import Worktrees

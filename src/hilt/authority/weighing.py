@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hilt import pipeline
 from hilt.authority.authority import GRANT, LOOKS, PARTIAL, Authority
 from hilt.authority.targets import effects_of, risk_of, touched
+from hilt.call import Touch
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.files.door import Door
-from hilt.pipeline import Decision, Prepared
+from hilt.pipeline import Decision, Prepared, Voter
 from hilt.policy import modes, rules
 from hilt.policy.decision import Vote, decide
 
@@ -254,3 +256,18 @@ def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) ->
             risk=risk.level,
         )
     return ToolError("denied", f"{vote.reason[:1].upper()}{vote.reason[1:]}.")
+
+
+def admit(prepared: Prepared, ctx: Context, voters: Sequence[Voter], url: str, *, redirected: bool) -> None:
+    """Raise unless a call to this URL would be allowed without asking.
+
+    A URL that the user configured, or that the call named (not `redirected`), needs no rule that allows it: the call as
+    a whole was allowed. Rules that deny it or ask about it still apply.
+    """
+    vote = pipeline.decide(prepared._replace(touches=(Touch("network", url),)), ctx, voters).vote
+    if vote.verdict == "deny" or (vote.verdict == "ask" and (redirected or vote.voter == "rules")):
+        reason = vote.reason[:1].upper() + vote.reason[1:]
+        if vote.verdict == "deny":
+            raise vote.error or ToolError("denied", f"{reason}.", url=url[:2000])
+        advice = f"Call {prepared.tool.name} with that URL itself, so that the user can be asked."
+        raise ToolError("denied", f"{reason}.", suggestion=advice if redirected else None, url=url[:2000])

@@ -96,8 +96,7 @@ class EarlierRun(NamedTuple):
 
 def role(runtime: Runtime, name: str, *, own_model: bool) -> RunRole:
     """Return how an agent definition configures a run; it can only remove tools and permissions."""
-    from hilt.agents.agent_files import read_definitions
-    from hilt.agents.granting import granted_mode, granted_tools
+    from hilt.agents.agent_files import granted_mode, granted_tools, read_definitions
 
     definition = read_definitions(runtime).find(name)
     tools = granted_tools(runtime.parts.authority, definition, runtime.session)

@@ -11,7 +11,7 @@ from functools import partial
 from hilt import pipeline, places
 from hilt.active_call import ActiveCall
 from hilt.authority.authority import only_reads, vote_on_reading
-from hilt.authority.path_vote import vote_on_paths
+from hilt.authority.targets import vote_on_paths
 from hilt.call import Call, Result, Touch, storable
 from hilt.catalog import Catalog
 from hilt.config import Settings
@@ -179,7 +179,7 @@ class CallParts:
 
     def web(self, ctx: Context) -> Web:
         """Return the web for the call."""
-        from hilt.authority.reaching import admit
+        from hilt.authority.weighing import admit
         from hilt.custom.launching import own_variable
         from hilt.web.certificates import trusted
         from hilt.web.client import Access, Web

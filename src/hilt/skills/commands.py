@@ -6,13 +6,14 @@ commands and references in a command's text are not run or resolved here: they a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+from hilt.errors import ToolError
 from hilt.loaders import Source
 from hilt.skills.folder_contents import UnusableFile
 from hilt.skills.skill import mixes_scripts, normalize, one_line, parse_markdown
-from hilt.skills.substitution import fill_in
 
 SUFFIX = ".md"
 PART_CHARACTERS = 64
@@ -78,3 +79,45 @@ def matching(name: str, names: Collection[str]) -> list[str]:
     """Return the commands that a name matches: the one with that full name, else those with that last part."""
     searched = normalize(name).removeprefix("/")
     return [searched] if searched in names else [command for command in names if command.rpartition(":")[2] == searched]
+
+
+TEXT_CHARACTERS = 2 << 20  # of the filled-in text
+
+_PLACEHOLDER = re.compile(r"\$ARGUMENTS(?![A-Za-z0-9_])|(?<![A-Za-z0-9$])\$([1-9][0-9]{0,3})(?![0-9])")
+
+
+def fill_in(text: str, arguments: str, *, drops_missing: bool = False) -> str:
+    """Return the text with the arguments filled in; those of a text without placeholders are added at its end.
+
+    Placeholders for missing arguments stay, since the text may mean something else; `drops_missing` makes them empty.
+    """
+    words = _words(arguments)
+    size, filled_in = len(text), 0
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal size, filled_in
+        position = int(match[1] or 0)
+        if position > len(words) or not words:
+            return "" if drops_missing else match[0]
+        filled = words[position - 1] if position else arguments
+        filled_in += 1
+        size += len(filled)
+        if size > TEXT_CHARACTERS:
+            raise ToolError(
+                "limit_exceeded",
+                f"With its arguments, the text has more than {TEXT_CHARACTERS:,} characters.",
+                suggestion="Pass shorter arguments.",
+            )
+        return filled
+
+    filled = _PLACEHOLDER.sub(value, text)
+    return filled if filled_in or not words else f"{filled.rstrip()}\n\nARGUMENTS: {arguments}\n"
+
+
+def _words(arguments: str) -> list[str]:
+    import shlex
+
+    try:
+        return shlex.split(arguments)
+    except ValueError:
+        return arguments.split()  # an apostrophe, not a quote

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from hilt.text.folding import BLANKS, STRAY, fold
 from hilt.text.indentation import map_indents, reindent
 from hilt.text.lines import occurrences
 from hilt.text.sequences import equal_runs
+
+BLANKS = " \t\f\v"
+STRAY = "\ufffd"
+
+_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b"
+_DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f"
+
+# one character for one, so that offsets in the folded text are valid in the original text
+_FOLDED = {ord(character): " " for character in _SPACES}
+_FOLDED |= {ord(character): "-" for character in _DASHES}
+_FOLDED |= {ord(character): "'" for character in _SINGLE_QUOTES}
+_FOLDED |= {ord(character): '"' for character in _DOUBLE_QUOTES}
+# invalid bytes are shown as U+FFFD, which a model then sends back
+_FOLDED |= dict.fromkeys(range(0xDC80, 0xDD00), STRAY)
+
+_FOLDABLE = "[" + "".join(map(chr, _FOLDED)) + "]"
 
 _TRAILING = BLANKS + "\r"
 PLACES_MAX = 100  # the search for a copy stops after this many places
@@ -151,3 +169,10 @@ def _restore_strays(file_lines: Sequence[str], new_lines: list[str], unchanged: 
         line if i in unchanged else "".join(next(supply) if c == STRAY else c for c in line)
         for i, line in enumerate(new_lines)
     ]
+
+
+def fold(text: str) -> str:
+    """Return the text with typographic quotes, dashes and spaces replaced by plain ones; the length is unchanged."""
+    if text.isascii() or re.search(_FOLDABLE, text) is None:
+        return text
+    return text.translate(_FOLDED)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.text.encodings import Span
+from hilt.text.encodings import Span, visible
 from hilt.text.lines import count_lines, dominant_ending, line_number, occurrences
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.text.likeness import TextPage
 
@@ -177,7 +179,6 @@ def _not_unique(text: str, offsets: Sequence[int], count: int, path: str, *, is_
 
 def _not_found(page: TextPage, old_text: str, path: str, *, fuzzy_indent: bool, nearest: bool) -> ToolError:
     from hilt.text.likeness import find_reindented
-    from hilt.text.nearest import nearest_line, quote
 
     length = count_lines(page.text)
     message = f"old_text is not in {path}, which has {length} line{'' if length == 1 else 's'}."
@@ -198,3 +199,56 @@ def _not_found(page: TextPage, old_text: str, path: str, *, fuzzy_indent: bool, 
         line = line_number(page.text, shifted[0].start)
         suggestion = f"It occurs on line {line} with different indentation; pass fuzzy_indent: true."
     return ToolError("edit_not_found", message, suggestion=suggestion, **details)
+
+
+class Ranges:
+    """Numbered ranges. Adjacent ranges do not overlap; an empty range overlaps one that contains it."""
+
+    def __init__(self) -> None:
+        # both are sorted, because no two ranges overlap
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._numbers: list[int] = []
+
+    def overlapping(self, start: int, end: int) -> list[int]:
+        """Return the numbers of the ranges that overlap this one."""
+        return self._numbers[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
+
+    def add(self, start: int, end: int, number: int = 0) -> None:
+        """Add a range that overlaps no other."""
+        index = bisect_right(self._starts, start)
+        while index and self._ends[index - 1] > end:
+            index -= 1
+        self._starts.insert(index, start)
+        self._ends.insert(index, end)
+        self._numbers.insert(index, number)
+
+
+SHOWN = 200  # characters of a line to quote in an error
+_MIN_SIMILARITY = 40  # percent
+_LINES_MAX = 100_000  # lines to compare, from the start of the file
+
+
+class Nearest(NamedTuple):
+    """A line number, from 1, and its text, truncated for a message."""
+
+    line: int
+    text: str
+
+
+def nearest_line(lines: Sequence[str], target: str) -> Nearest | None:
+    """Return the first of the most similar lines, or None if no line is similar."""
+    if not target.strip():
+        return None
+    from rapidfuzz import fuzz, process
+
+    # truncate first: the cost of a comparison grows with the length of both
+    choices = [line.strip()[:SHOWN] for line in lines[:_LINES_MAX]]
+    best = process.extractOne(target.strip()[:SHOWN], choices, scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY)
+    return None if best is None else Nearest(best[2] + 1, quote(lines[best[2]]))
+
+
+def quote(line: str) -> str:
+    """Return a line for an error message: no line ending, no invalid bytes, at most 200 characters."""
+    bare = visible(line.rstrip("\r\n"))
+    return bare if len(bare) <= SHOWN else bare[:SHOWN] + "…"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.text.nearest import quote
+from hilt.text.matching import quote
 
 
 class PatchLine(NamedTuple):

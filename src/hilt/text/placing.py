@@ -10,11 +10,10 @@ from itertools import accumulate, groupby, islice
 
 from hilt.errors import ToolError
 from hilt.text.encodings import Span
-from hilt.text.folding import fold
+from hilt.text.likeness import fold
 from hilt.text.lines import dominant_ending, split_lines
-from hilt.text.nearest import nearest_line, quote
+from hilt.text.matching import Ranges, nearest_line, quote
 from hilt.text.operations import Operation, PatchHunk, PatchLine
-from hilt.text.ranges import Ranges
 
 _LISTED_MAX = 10  # line numbers in an error
 _PLACES_MAX = 100  # places to check before a hunk is rejected as ambiguous

@@ -7,8 +7,8 @@ from hilt.errors import ToolError
 from hilt.files.workspace import Workspace
 from hilt.output import views
 from hilt.places import utf8_path
+from hilt.skills.commands import fill_in
 from hilt.skills.skill import Skill
-from hilt.skills.substitution import fill_in
 
 FILES_LISTED = 100
 

@@ -20,8 +20,7 @@ from hilt.files.editing import (
     require,
 )
 from hilt.params import Count, Items, WritePath
-from hilt.text.matching import EditMatch
-from hilt.text.ranges import Ranges
+from hilt.text.matching import EditMatch, Ranges
 
 NEAREST_MAX = 10  # failures that report the nearest line
 

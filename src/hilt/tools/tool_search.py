@@ -7,7 +7,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
-from hilt.knowledge import lookup
+from hilt.knowledge import ranking
 from hilt.listing import ListedTool, definition, listed
 from hilt.params import Bounds
 from hilt.schema import INTEGER, STRING, array, cost, did_you_mean, record
@@ -92,7 +92,7 @@ def _ranked(query: str, tools: Sequence[ListedTool], limit: int) -> list[ListedT
     by_name = _by_name(tools)
     ranked = {by_name[word].name: by_name[word] for word in query.split() if word in by_name}
     texts = [(f"{entry.name} {entry.tool.name}", "", entry.description, _parameters(entry.schema)) for entry in tools]
-    for index in lookup.best(query, texts, limit + len(ranked)):
+    for index in ranking.best(query, texts, limit + len(ranked)):
         ranked.setdefault(tools[index].name, tools[index])
     return list(ranked.values())[:limit]
 
