@@ -80,7 +80,7 @@ def _disabled(authority: Authority, tool: str) -> frozenset[str]:
 
             try:
                 form = rule_forms.parse(name, names)
-                if not isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
+                if not isinstance(form, rule_forms.Whole):
                     raise rule_forms.BadForm(f"{name} is not the name of a tool")
                 if form.scope.names is None and tool.startswith(form.scope.server or ""):
                     disabled.add(tool)

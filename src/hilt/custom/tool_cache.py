@@ -26,15 +26,7 @@ class RememberedTool:
     """A tool as it was last read; its bytes are dropped once it is loaded."""
 
     __slots__ = (
-        "files",
-        "folder_stamp",
-        "hashes",
-        "load_seconds",
-        "loaded",
-        "loaded_at",
-        "settled",
-        "signature",
-        "source",
+        *("files", "folder_stamp", "hashes", "load_seconds", "loaded", "loaded_at", "settled", "signature", "source"),
     )
 
     def __init__(

@@ -258,15 +258,8 @@ def _node(folder: ProjectFolder, name: str) -> ProjectFacts:
 
 
 _ESLINT = (
-    "eslint.config.js",
-    "eslint.config.mjs",
-    "eslint.config.cjs",
-    "eslint.config.ts",
-    ".eslintrc",
-    ".eslintrc.js",
-    ".eslintrc.cjs",
-    ".eslintrc.json",
-    ".eslintrc.yml",
+    *("eslint.config.js", "eslint.config.mjs", "eslint.config.cjs", "eslint.config.ts", ".eslintrc", ".eslintrc.js"),
+    *(".eslintrc.cjs", ".eslintrc.json", ".eslintrc.yml"),
 )
 
 
@@ -469,13 +462,7 @@ PROBES: tuple[tuple[tuple[str, ...], Callable[[ProjectFolder, str], ProjectFacts
 
 # files that make a folder inside a project a separate project; some projects have a CMakeLists.txt in every folder
 ROOTS = frozenset(name for names, probe in PROBES for name in names if probe is not _cmake) - {
-    "go.work",
-    "setup.cfg",
-    "manage.py",
-    "settings.gradle",
-    "settings.gradle.kts",
-    "bun.lock",
-    "bun.lockb",
+    *("go.work", "setup.cfg", "manage.py", "settings.gradle", "settings.gradle.kts", "bun.lock", "bun.lockb"),
 }
 
 CONFIG_FILES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from hilt.output.views import View, encodable, none
 
@@ -13,93 +13,29 @@ _MAX_SIZE = 4_000_000
 _CELL_DEPTH = 8
 _FAULTS_MAX = 5
 
-# "text", "flag" and so on are the leaves of _Check; a tuple lists the allowed strings, a list holds the shape of
-# its elements, a dict the fields of an object; "?" marks a field that may be absent or null
-_Shape: TypeAlias = "str | tuple[str, ...] | list[_Shape] | dict[str, _Shape]"
-
-_COMMON_FIELDS: dict[str, _Shape] = {"title?": "text", "collapsed?": "flag"}
-
-_DIFF: dict[str, _Shape] = {
-    "type": ("diff",),
-    "path": "text",
-    "language?": "text",
-    "hunks": [
-        {
-            "oldStart": "count",
-            "oldLines": "count",
-            "newStart": "count",
-            "newLines": "count",
-            "changes": [
-                {
-                    "type": ("context", "removed", "added"),
-                    "content": "text",
-                    "oldLineNumber?": "count",
-                    "newLineNumber?": "count",
-                }
-            ],
-        }
-    ],
-    "additions": "count",
-    "deletions": "count",
-    **_COMMON_FIELDS,
+# The fields of each object: a name, "?" if it may be absent or null, and after a colon its kind, by default "text".
+# A kind is a leaf of _Check, an object, a list of either in brackets, or the allowed strings, each followed by "|".
+_VIEWS = {
+    "diff": "path language? hunks:[hunk] additions:count deletions:count",
+    "diffs": "items:[diff]",
+    "code": "path content language? created:flag lineCount?:count highlightLines?:[count] firstLine?:count",
+    "file-list": "groups?:[group] files?:[file] total?:count",
+    "table": "columns:[column] rows:[row] totalRows?:count",
+    "markdown": "content sourceUrl?",
+    "shell-output": "command stdout? stderr? exitCode:exit_code",
+    "todo-list": "items:[todo]",
+    "none": "message?",
 }
-
-_FILES: _Shape = [
-    {"path": "text", "action?": ("created", "modified", "deleted"), "line?": "count", "content?": "text"},
-]
-
-_SHAPES: dict[str, dict[str, _Shape]] = {
-    "diff": _DIFF,
-    "diffs": {"type": ("diffs",), "items": [_DIFF], **_COMMON_FIELDS},
-    "code": {
-        "type": ("code",),
-        "path": "text",
-        "content": "text",
-        "language?": "text",
-        "created": "flag",
-        "lineCount?": "count",
-        "highlightLines?": ["count"],
-        "firstLine?": "count",
-        **_COMMON_FIELDS,
-    },
-    "file-list": {
-        "type": ("file-list",),
-        "groups?": [{"label": "text", "icon?": "text", "files": _FILES}],
-        "files?": _FILES,
-        "total?": "count",
-        **_COMMON_FIELDS,
-    },
-    "table": {
-        "type": ("table",),
-        "columns": [{"key": "text", "label?": "text", "width?": "text"}],
-        "rows": ["row"],
-        "totalRows?": "count",
-        **_COMMON_FIELDS,
-    },
-    "markdown": {"type": ("markdown",), "content": "text", "sourceUrl?": "text", **_COMMON_FIELDS},
-    "shell-output": {
-        "type": ("shell-output",),
-        "command": "text",
-        "stdout?": "text",
-        "stderr?": "text",
-        "exitCode": "exit code",
-        **_COMMON_FIELDS,
-    },
-    "todo-list": {
-        "type": ("todo-list",),
-        "items": [
-            {
-                "content": "text",
-                "status": ("pending", "in_progress", "completed", "cancelled"),
-                "priority?": ("high", "medium", "low"),
-            }
-        ],
-        **_COMMON_FIELDS,
-    },
-    "none": {"type": ("none",), "message?": "text", **_COMMON_FIELDS},
+TYPES: tuple[str, ...] = tuple(_VIEWS)
+_OBJECTS = {
+    "change": "type:context|removed|added| content oldLineNumber?:count newLineNumber?:count",
+    "hunk": "oldStart:count oldLines:count newStart:count newLines:count changes:[change]",
+    "file": "path action?:created|modified|deleted| line?:count content?",
+    "group": "label icon? files:[file]",
+    "column": "key label? width?",
+    "todo": "content status:pending|in_progress|completed|cancelled| priority?:high|medium|low|",
+    **{name: f"type:{name}| {fields} title? collapsed?:flag" for name, fields in _VIEWS.items()},
 }
-
-TYPES: tuple[str, ...] = tuple(_SHAPES)
 
 
 def validate(value: object) -> View:
@@ -109,10 +45,10 @@ def validate(value: object) -> View:
     name = value.get("type")
     if type(name) is not str:
         return none(f"Not a view: type must be a string, one of {', '.join(TYPES)}.")
-    if name not in _SHAPES:
+    if name not in _VIEWS:
         return none(f'Not a view: type "{_brief(name)}" is unknown; the types are {", ".join(TYPES)}.')
     check = _Check()
-    view: View = check.fields(value, _SHAPES[name], "")
+    view: View = check.fields(value, _OBJECTS[name], "")
     if name == "file-list" and not check.faults and "groups" not in view and "files" not in view:
         check.fault("groups", "and files are missing; one of them is required")
     if check.room < 0:
@@ -157,41 +93,43 @@ class _Check:
         elif len(self.faults) == _FAULTS_MAX:
             self.faults.append("and more")
 
-    def value(self, value: object, shape: _Shape, path: str) -> Any:
+    def value(self, value: object, kind: str, path: str) -> Any:
         self.room -= 1
         if self.room < 0:
             return None
-        if isinstance(shape, dict):
-            return self.fields(value, shape, path)
-        if isinstance(shape, list):
-            return self.elements(value, shape[0], path)
-        if isinstance(shape, tuple):
-            if type(value) is not str or value not in shape:
-                self.fault(path, f"must be {'one of ' if len(shape) > 1 else ''}{', '.join(shape)}")
+        if kind in _OBJECTS:
+            return self.fields(value, _OBJECTS[kind], path)
+        if kind[0] == "[":
+            return self.elements(value, kind[1:-1], path)
+        if kind[-1] == "|":
+            choices = kind[:-1].split("|")
+            if type(value) is not str or value not in choices:
+                self.fault(path, f"must be {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}")
             return value
-        return _LEAVES[shape](self, value, path)
+        return getattr(self, kind)(value, path)
 
-    def fields(self, value: object, shapes: dict[str, _Shape], path: str) -> dict[str, Any]:
+    def fields(self, value: object, fields: str, path: str) -> dict[str, Any]:
         copy: dict[str, Any] = {}
         if type(value) is not dict:
             self.fault(path, "must be an object")
             return copy
-        for field, shape in shapes.items():
-            name = field.removesuffix("?")
+        for field in fields.split():
+            marked, _, kind = field.partition(":")
+            name = marked.removesuffix("?")
             field_path = f"{path}.{name}" if path else name
-            if name != field and value.get(name) is None:
+            if name != marked and value.get(name) is None:
                 continue
             if name in value:
-                copy[name] = self.value(value[name], shape, field_path)
+                copy[name] = self.value(value[name], kind or "text", field_path)
             else:
                 self.fault(field_path, "is missing")
         return copy
 
-    def elements(self, value: object, shape: _Shape, path: str) -> list[Any]:
+    def elements(self, value: object, kind: str, path: str) -> list[Any]:
         if type(value) is not list:
             self.fault(path, "must be a list")
             return []
-        return [self.value(item, shape, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [self.value(item, kind, f"{path}[{index}]") for index, item in enumerate(value)]
 
     def text(self, value: object, path: str) -> str:
         if type(value) is not str:
@@ -253,15 +191,6 @@ class _Check:
         if type(value) is dict:
             return self.row(value, path, depth)
         return [self.cell(item, f"{path}[{index}]", depth - 1) for index, item in enumerate(value)]
-
-
-_LEAVES = {
-    "text": _Check.text,
-    "flag": _Check.flag,
-    "count": _Check.count,
-    "exit code": _Check.exit_code,
-    "row": _Check.row,
-}
 
 
 def _brief(text: str) -> str:

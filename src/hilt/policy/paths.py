@@ -28,15 +28,7 @@ PROTECTED = (
     ".hilt-undo-*",  # files that commands replaced, if the state directory is on another file system
 )
 # configuration that runs code when the user opens or enters the folder, or uses git in it
-ASKED = (
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".devcontainer",
-    ".devcontainer.json",
-    ".envrc",
-    ".husky",
-)
+ASKED = (".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".envrc", ".husky")
 
 
 def without(names: Iterable[str], lifted: Iterable[str]) -> tuple[str, ...]:

@@ -107,57 +107,25 @@ class Form(Protocol):
 
 
 class Whole(NamedTuple):
-    """`*`, or the name of a tool: matches the whole call or nothing."""
+    """`*`, the name of a tool, or `mcp__server__get_*`: matches every call in its scope, and all of it."""
 
-    names: frozenset[str] | None
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(self.names)
+    scope: Scope
 
     def covers(self, subject: Subject) -> bool:
-        """Return whether it is a call of that tool."""
-        return self.names is None or bool(self.names & subject.names)
+        """Return whether the call is in the scope."""
+        return self.scope.governs(subject)
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether it is a call of that tool."""
-        return self.covers(subject)
+        """Return whether the call is in the scope."""
+        return self.scope.governs(subject)
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether it is a call of that tool."""
-        return self.covers(subject)
+        """Return whether the call is in the scope."""
+        return self.scope.governs(subject)
 
     def applies(self, subject: Subject) -> Match:
-        """Return whether it is a call of that tool."""
-        return "yes" if self.covers(subject) else "no"
-
-
-class ServedBy(NamedTuple):
-    """`mcp__server`, `mcp__server__*` or `mcp__server__get_*`: tools of an MCP server by prefix."""
-
-    server: str
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(server=self.server)
-
-    def covers(self, subject: Subject) -> bool:
-        """Return whether it is a call of that server."""
-        return subject.tool.startswith(self.server)
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether it is a call of that server."""
-        return self.covers(subject)
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether it is a call of that server."""
-        return self.covers(subject)
-
-    def applies(self, subject: Subject) -> Match:
-        """Return whether it is a call of that server."""
-        return "yes" if self.covers(subject) else "no"
+        """Return whether the call is in the scope."""
+        return "yes" if self.scope.governs(subject) else "no"
 
 
 class Matching(NamedTuple):
@@ -425,18 +393,18 @@ class Acting(NamedTuple):
 def parse(text: str, names: Names, home: str = "") -> Form:
     """Parse one rule; raise BadForm with its scope, as far as it is known."""
     if text == "*":
-        return Whole(None)
+        return Whole(EVERYTHING)
     if len(text) > MAX_LENGTH:
         raise BadForm(f"the rule is longer than {MAX_LENGTH} characters")
     if text not in names.twins and _SERVER.match(text):
-        return ServedBy(text[:-1] if text.endswith("*") else text + "__")
+        return Whole(Scope(server=text[:-1] if text.endswith("*") else text + "__"))
     name, rest = _divide(text, names)
     twins = names.twins.get(name, frozenset()) | {name}
     scope = Scope(twins)
     if name not in names.twins:
         _check_spelling(name, names)
     if not rest:
-        return Whole(twins)
+        return Whole(scope)
     try:
         if rest.startswith(":"):
             return Matching(twins, expressions.compile_expression(rest[1:]))

@@ -188,7 +188,9 @@ class _RuleReader:
             line = self._line((*path, key))
             if key == "allow_all":
                 if value is True:
-                    self._rules.append(Rule("allow", "allow_all: true", rule_forms.Whole(None), self._file, line))
+                    self._rules.append(
+                        Rule("allow", "allow_all: true", rule_forms.Whole(rule_forms.EVERYTHING), self._file, line)
+                    )
                 elif value is not False and value is not None:
                     self._broken("allow_all must be true or false", line)
             elif key == "network":
@@ -237,7 +239,7 @@ class _RuleReader:
     def _example(self, form: Form, example: str) -> Subject:
         """Return the call that an example describes, depending on the form of the rule."""
         names = form.scope.names or frozenset()
-        if isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
+        if isinstance(form, rule_forms.Whole):
             return Subject(example, frozenset((example,)))
         if isinstance(form, rule_forms.Acting):
             return Subject("", names, frozenset(("control",)), actions=frozenset((example,)))

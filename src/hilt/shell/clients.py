@@ -77,16 +77,7 @@ _DATABASES = programs.option_rows(
 )
 _SCRIPT_STORES = ("mongosh", "mongo")
 _SCRIPT_LOSES = (
-    "drop",
-    "delete",
-    "remove",
-    "shutdown",
-    "runcommand",
-    "eval",
-    "require",
-    "load(",
-    "exec",
-    "admincommand",
+    *("drop", "delete", "remove", "shutdown", "runcommand", "eval", "require", "load(", "exec", "admincommand"),
 )
 _REDIS = programs.words(
     "flushall flushdb del unlink getdel shutdown config eval evalsha fcall script function module debug replicaof "

@@ -17,15 +17,8 @@ _ESCAPED = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f
 _TWO_NAMES = re.compile(r'("(?:[^"\\]|\\.)*"|[^"]*?) ("(?:[^"\\]|\\.)*"|b/[^"]*)')
 _NOWHERE = "/dev/null"
 _GIT_KEYS = (
-    "old mode",
-    "new mode",
-    "deleted file mode",
-    "new file mode",
-    "rename from",
-    "rename to",
-    "similarity index",
-    "dissimilarity index",
-    "index",
+    *("old mode", "new mode", "deleted file mode", "new file mode", "rename from", "rename to", "similarity index"),
+    *("dissimilarity index", "index"),
 )
 _MODES = ("old mode", "new mode", "deleted file mode", "new file mode")
 _NOT_FILES = ("120000", "160000")  # symbolic links, submodules
