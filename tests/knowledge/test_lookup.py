@@ -1,3 +1,5 @@
+"""A few texts in memory, ranked as the index ranks documents."""
+
 from __future__ import annotations
 
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Arguments filled into skills and commands."""
+
 from __future__ import annotations
 
 import shlex

@@ -1,3 +1,5 @@
+"""Ranges that do not overlap, beside a plain list of them."""
+
 from __future__ import annotations
 
 from hypothesis import given

@@ -89,7 +89,9 @@ _PLACEHOLDER = re.compile(r"\$ARGUMENTS(?![A-Za-z0-9_])|(?<![A-Za-z0-9$])\$([1-9
 def fill_in(text: str, arguments: str, *, drops_missing: bool = False) -> str:
     """Return the text with the arguments filled in; those of a text without placeholders are added at its end.
 
-    Placeholders for missing arguments stay, since the text may mean something else; `drops_missing` makes them empty.
+    The text is read once, from left to right; placeholders in the arguments are not filled in. Prices, formulas and
+    scripts have dollar signs and digits, too: `$5` is a placeholder only if there is a fifth word, and nothing precedes
+    it that makes it part of something else. Placeholders for missing arguments stay; `drops_missing` makes them empty.
     """
     words = _words(arguments)
     size, filled_in = len(text), 0
