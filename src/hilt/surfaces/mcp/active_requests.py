@@ -43,7 +43,7 @@ STARTING_SECONDS = 0.02  # for which a call counts as just started
 CONNECTION_CLOSED = -32000
 CANCELLED = "notifications/cancelled"
 
-_PREFIX = "hilt-ask-"  # of the ids of our requests
+_FIRST_ID = 1 << 30  # of our requests; the SDK counts its own from 1
 
 
 class ActiveRequest:
@@ -291,8 +291,8 @@ class ClientQuestions:
         self._later = later
         self._wake = wake
         self._lock = threading.Lock()
-        self._open: dict[str, _Question] = {}  # by the ids of their requests
-        self._count = 0
+        self._open: dict[int, _Question] = {}  # by the ids of their requests
+        self._next_id = _FIRST_ID
 
     @property
     def is_open(self) -> bool:
@@ -317,8 +317,7 @@ class ClientQuestions:
         requests = []
         with self._lock:
             for name, request in call.attendant.needs.items():
-                self._count += 1
-                id = f"{_PREFIX}{self._count}"
+                id, self._next_id = self._next_id, self._next_id + 1
                 question.names[id] = name
                 self._open[id] = question
                 requests.append({"jsonrpc": "2.0", "id": id, **request})
@@ -331,7 +330,9 @@ class ClientQuestions:
         if not isinstance(message, dict) or "method" in message:
             return False
         id, result = message.get("id"), message.get("result")
-        if not isinstance(id, str) or not id.startswith(_PREFIX):
+        if isinstance(id, str) and id.isdecimal() and id.isascii():
+            id = int(id[:20])  # some clients change the type
+        if not isinstance(id, int) or not _FIRST_ID <= id < self._next_id:
             return False
         with self._lock:
             question = self._open.pop(id, None)
@@ -390,7 +391,7 @@ class _Question:
     def __init__(self, call: ClientCall, until: float) -> None:
         self.call = call
         self.until = until
-        self.names: dict[str, str] = {}  # of the unanswered requests, by id
+        self.names: dict[int, str] = {}  # of the unanswered requests, by id
         self.responses: Responses = {}
         self.is_being_checked = False
 
