@@ -759,6 +759,35 @@ def test_configuration_of_an_agent_that_existed_stays_even_if_its_folder_moves(a
     assert (box.workspace / "c/.mcp.json").read_text() == "{}"
 
 
+@pytest.mark.parametrize("moved", ["a", "a/b"])
+@pytest.mark.parametrize("path", ["a/b/.claude/settings.json", "a/b/.mcp.json", "a/b/.claude/new.json"])
+def test_configuration_in_a_folder_that_replaces_a_moved_one_is_put_aside(any_box, moved, path):
+    box = any_box
+    box.write("ws/a/b/.claude/settings.json", "{}")
+    box.write("ws/a/b/.mcp.json", "{}")
+
+    done = box.run(f"mv {moved} moved; mkdir -p {os.path.dirname(path)}; echo evil > {path}")
+
+    assert done == (0, "")
+    assert not (box.workspace / path).exists()
+    assert "configuration" in box.notes[0]
+    kept = box.workspace / ("moved/b" if moved == "a" else "moved")
+    assert (kept / ".claude/settings.json").read_text() == "{}"
+    assert (kept / ".mcp.json").read_text() == "{}"
+
+
+def test_hooks_in_a_folder_that_replaces_a_moved_one_are_disabled(any_box):
+    """They are in a folder whose configuration was read-only where it was."""
+    box = any_box
+    prepare(box, "ws")
+    box.write("ws/a/.husky/pre-commit", "true\n")
+    run_freely(box, box.workspace, "git config core.hooksPath a/.husky")
+
+    box.run(f"mv a moved; mkdir -p a/.husky; cp {box.workspace}/evil a/.husky/pre-commit")
+
+    assert not (box.workspace / "a/.husky/pre-commit").exists()
+
+
 def test_a_file_instead_of_a_link_is_new_configuration(any_box):
     """The new file may have the inode of the removed link."""
     box = any_box

@@ -39,6 +39,7 @@ _MAX_TIMES = 3  # that one path may be disabled before a job is ended
 _SEQUENCES = tuple(name for names in SEQUENCES.values() for name in names)
 
 _NO_ROOTS: Mapping[str, str] = {}
+_NONE: Mapping[str, int] = {}
 
 Stamp = tuple[int, int, int]
 
@@ -63,7 +64,8 @@ class StateBefore(NamedTuple):
     are repositories that git could use, `stamps` show whether a file is unchanged, and `dangers` are digests of what
     was dangerous already. `guarded` is configuration of agents and editors that existed, or that the sandbox prevents
     from being created; `inodes` are those of what existed, its time of change, and those of the folders around it. If
-    it is `enforced`, the program could not change it.
+    it is `enforced`, the program could not change it, but rename a folder further up and make another one in its place:
+    `parents` are the inodes of the folders around it by path.
     """
 
     roots: list[str]
@@ -78,6 +80,7 @@ class StateBefore(NamedTuple):
     enforced: bool
     stamps: dict[str, Stamp]
     dangers: list[str]
+    parents: Mapping[str, int] = _NONE
 
 
 def disarm_new(root: str, upper: str, absent: Iterable[str], names: NameRules, judge: Judge) -> tuple[str, ...]:
@@ -162,6 +165,7 @@ class GitWatch:
                 enforced=guard.enforces,
                 stamps={},
                 dangers=[],
+                parents={path: _identity(os.path.dirname(path))[0] for path in configuration},
             )
         )
         watch._remember((*findings.repositories, *findings.inner))
@@ -226,7 +230,12 @@ class GitWatch:
             is_protected = names.protects(roots.get(root, root), relative)
             # a place of layers that another workspace has made meanwhile; one that a program makes is never used
             is_place = os.path.basename(path).startswith(LAYERS)
-            if path in self._guarded or is_place or not is_protected or not self._is_changeable(path):
+            if (
+                (path in self._guarded and self._is_in_place(path))
+                or is_place
+                or not is_protected
+                or not self._is_changeable(path)
+            ):
                 continue
             with self._reader.opened(os.path.dirname(path)) as folder:
                 if folder is None:
@@ -391,12 +400,17 @@ class GitWatch:
         """Whether the program could have written a path; nothing else is touched, whatever leads there."""
         if not any(is_below(path, folder) for folder in self.before.writable):
             return False
-        while path not in self._fixed:
+        while path not in self._fixed or not self._is_in_place(path):
             outer = os.path.dirname(path)
             if outer == path:
                 return True
             path = outer
         return False
+
+    def _is_in_place(self, path: str) -> bool:
+        """Whether the folder around what existed is still the same; the program may have put another one there."""
+        parent = self.before.parents.get(path)
+        return parent is None or parent == _identity(os.path.dirname(path))[0]
 
     def _unlock_all(self, paths: Iterable[str]) -> bool:
         """Make folders accessible that the program has closed; return whether any was."""
