@@ -67,7 +67,7 @@ class SessionPrincipal:
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user and return the answers by question."""
-        from hilt.authority.approving import marked
+        from hilt.authority.consent import marked
 
         attendant = self._ctx.attendant
         prefixed = [
@@ -90,7 +90,7 @@ class SessionPrincipal:
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Ask the user for approval; raise unless they approve."""
-        from hilt.authority.approving import approve_summary
+        from hilt.authority.consent import approve_summary
 
         by = approve_summary(self._authority, self._call.tool, summary, self._ctx, self._call, facts)
         self._note_approver(by)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hilt import places
 from hilt.desk.mcp_hosts import Entry, HostFile, OwnTools
-from hilt.desk.settings_file import SettingsChange, read_bytes
+from hilt.desk.personal_files import SettingsChange, read_bytes
 from hilt.errors import ToolError
 from hilt.formats import jsonc, toml_tables
 from hilt.formats.invisible import one_line, revealed

@@ -1,14 +1,116 @@
-"""Write what a person installs among their own files: whole or not at all, with errors that say what to do."""
+"""Files that a person lets hilt write: changes of settings to confirm, and whole folders to install."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
+from hilt import loaders
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
+
+MAX_BYTES = 64 << 20
+_CONTEXT = 3  # lines around a change
+_LINE_SHOWN = 300
+
+
+class SettingsChange(NamedTuple):
+    """A change of a file: its path, the path to write without following links, and its old and new bytes."""
+
+    path: str
+    real: str
+    before: bytes | None  # None if the file does not exist
+    after: bytes
+
+    def write(self, mode: int) -> None:
+        """Replace the file atomically; a new file gets this mode."""
+        folder, name = os.path.split(self.real)
+        temporary = f".{name}.{os.urandom(4).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with loaders.open_folder(folder) as handle:
+                descriptor = os.open(temporary, flags, mode, dir_fd=handle)
+                try:
+                    with open(descriptor, "wb") as file:
+                        self._keep_owner(file.fileno())
+                        file.write(self.after)
+                        file.flush()
+                        os.fsync(file.fileno())
+                    if read_bytes(self.real) != self.before:
+                        raise ToolError(
+                            "stale_file",
+                            f"{one_line(self.path)} was changed by another program in the meantime.",
+                            suggestion="Run the command again.",
+                        )
+                    os.replace(temporary, name, src_dir_fd=handle, dst_dir_fd=handle)
+                except BaseException:
+                    with suppress(OSError):
+                        os.unlink(temporary, dir_fd=handle)
+                    raise
+        except (OSError, loaders.UnreadableFile) as error:
+            raise _failed(self.path, error) from error
+
+    @property
+    def place(self) -> str:
+        """The path on one line, with the target of a link."""
+        link = f" -> {self.real}" if self.real != os.path.abspath(self.path) else ""
+        return one_line(self.path + link) + ("" if self.before is not None else " (new)")
+
+    @property
+    def difference(self) -> str:
+        """The changed lines with context, as one hunk: files may be large, and the change is in one place."""
+        old, new = (
+            (data or b"").decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+            for data in (self.before, self.after)
+        )
+        shortest = min(len(old), len(new))
+        same = next((index for index in range(shortest) if old[index] != new[index]), shortest)
+        limit = shortest - same
+        end = next((index for index in range(limit) if old[-1 - index] != new[-1 - index]), limit)
+        first = max(0, same - _CONTEXT)
+        after = old[len(old) - end :][:_CONTEXT]
+        after = after[:-1] if end <= _CONTEXT and after[-1:] == [""] else after  # the end of the last line
+        removed, added = old[same : len(old) - end], new[same : len(new) - end]
+        context = len(after) + same - first
+        lines = [f"@@ -{first + 1},{context + len(removed)} +{first + 1},{context + len(added)} @@"]
+        lines += [f" {line}" for line in old[first:same]]
+        lines += [f"-{line}" for line in removed] + [f"+{line}" for line in added]
+        lines += [f" {line}" for line in after]
+        return "\n".join(line if len(line) <= _LINE_SHOWN else line[:_LINE_SHOWN] + "…" for line in lines)
+
+    def _keep_owner(self, descriptor: int) -> None:
+        """Give the new file the permissions and the owner of the old one."""
+        if self.before is None:
+            return
+        status = os.stat(self.real)
+        if not status.st_mode & 0o222:
+            # the folder may allow replacing it, but its owner made it read-only
+            raise ToolError("permission_denied", f"{one_line(self.path)} is read-only.")
+        with suppress(PermissionError):
+            os.fchown(descriptor, status.st_uid, status.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+
+
+def read_bytes(path: str) -> bytes | None:
+    """Return the content of a settings file; None if it does not exist. No link on its path is followed."""
+    try:
+        return loaders.read(path, limit=MAX_BYTES)
+    except FileNotFoundError:
+        return None
+    except (OSError, loaders.UnreadableFile) as error:
+        raise _failed(path, error) from error
+
+
+def _failed(path: str, error: OSError | loaders.UnreadableFile) -> ToolError:
+    if isinstance(error, loaders.UnreadableFile):
+        return ToolError(error.code, f"{one_line(path)}: {one_line(str(error))}.")
+    code = "not_a_file" if isinstance(error, IsADirectoryError | NotADirectoryError) else "permission_denied"
+    return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.")
 
 
 def write_whole(target: str, files: Mapping[str, bytes], programs: Collection[str] = ()) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias
 
 from hilt.formats.invisible import shown
 from hilt.output.foreign_views import validate
@@ -61,6 +62,11 @@ class _DrawnPage(NamedTuple):
     subject: _Line
     rows: list[_TableRow]
     size: str
+
+
+def draws_color(stream: TextIO) -> bool:
+    """Whether to use colours in a stream."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def render(view: View, *, width: int, color: bool) -> str:

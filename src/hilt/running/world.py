@@ -135,7 +135,7 @@ class WorkspaceWorld:
 
     def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> Prepared:
         """Ask a person to approve a call; the time they take does not count towards the timeout."""
-        from hilt.authority.approving import approve
+        from hilt.authority.consent import approve
 
         active.deadline = float("inf")
         with self.parts.scheduler.waiting(active):

@@ -59,7 +59,7 @@ def filters(options: Options, arguments: Namespace) -> dict[str, Any]:
     values = {
         "since": arguments.since,
         "tool": arguments.tool,
-        "agent": arguments.agent,
+        "agent": getattr(arguments, "agent", None),
         "session": options.get("session"),
     }
     values["workspace"] = workspace_id(options["workspace"]) if "workspace" in options else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import suppress
 from math import isfinite
@@ -12,6 +11,7 @@ from typing import Any
 from hilt import wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
+from hilt.output.terminal import draws_color, inert, render
 from hilt.runtime import Runtime
 from hilt.schema import Schema, did_you_mean
 from hilt.surfaces import Usage
@@ -56,11 +56,11 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 def _show_call(runtime: Runtime, call: Call, result: Result) -> None:
     """Print the call of a markdown tool the way its format does: name, arguments, and length of the answer."""
-    from hilt.desk.tools import call_lines
+    from hilt.desk.tools import call_lines  # a module that few calls need
 
     lines = call_lines(runtime, call, result)
     if lines is not None:
-        sys.stdout.write(_inert(lines) + "\n")
+        sys.stdout.write(inert(lines) + "\n")
         sys.stdout.flush()  # before the error, which goes to standard error
 
 
@@ -76,11 +76,11 @@ def show(result: Result, *, raw: bool) -> int:
 
 
 def _show_error(error: ToolError) -> None:
-    color = _color(sys.stderr)
+    color = draws_color(sys.stderr)
     red, end = ("\x1b[31m", "\x1b[0m") if color else ("", "")
-    sys.stderr.write(f"{red}{error.code}{end}: {_inert(error.message)}\n")
+    sys.stderr.write(f"{red}{error.code}{end}: {inert(error.message)}\n")
     if error.suggestion:
-        sys.stderr.write(f"{_inert(error.suggestion)}\n")
+        sys.stderr.write(f"{inert(error.suggestion)}\n")
 
 
 def _show_success(result: Result) -> None:
@@ -89,9 +89,7 @@ def _show_success(result: Result) -> None:
     if view is not None and view["type"] != "none":
         from shutil import get_terminal_size
 
-        from hilt.output.terminal import render
-
-        rendered = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
+        rendered = render(view, width=get_terminal_size().columns, color=draws_color(sys.stdout))
     text = result.text if result.data is None else json.dumps(result.data, indent=2, ensure_ascii=False)
     if rendered and view is not None:
         # the view replaces the text; a diff keeps its text above it, unless that is the diff itself
@@ -99,18 +97,18 @@ def _show_success(result: Result) -> None:
         text = "" if text.startswith(("--- ", "diff --git ")) else text
     elif view is not None and not text:
         text = view.get("message", "")
-    for part in (_inert(text), rendered, _inert(_closing(result)) if rendered else ""):
+    for part in (inert(text), rendered, inert(_closing(result)) if rendered else ""):
         if part:
             sys.stdout.write(part.rstrip("\n") + "\n")
     for block in result.content:
         if block["type"] == "text":
-            sys.stdout.write(f"{_inert(block['text'])}\n")
+            sys.stdout.write(f"{inert(block['text'])}\n")
             continue
         source = block.get("resource", block)
         data = source.get("data") or source.get("blob") or ""
-        sys.stdout.write(f"[{_inert(str(source.get('mimeType', block['type'])))}, {len(data) * 3 // 4} bytes]\n")
+        sys.stdout.write(f"[{inert(str(source.get('mimeType', block['type'])))}, {len(data) * 3 // 4} bytes]\n")
     for note in result.meta.get("notes", ()):
-        sys.stderr.write(f"note: {_inert(note)}\n")
+        sys.stderr.write(f"note: {inert(note)}\n")
 
 
 def _closing(result: Result) -> str:
@@ -122,16 +120,6 @@ def _closing(result: Result) -> str:
     truncation = result.meta.get("truncation")
     is_cut = isinstance(truncation, dict) and truncation.get("truncated") is True
     return result.text.rpartition("\n")[2] if is_cut else ""
-
-
-def _inert(text: str) -> str:
-    from hilt.output.terminal import inert
-
-    return inert(text)
-
-
-def _color(stream: Any) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _json_object(text: str) -> dict[str, Any]:

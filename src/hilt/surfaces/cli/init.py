@@ -12,7 +12,7 @@ from typing import Any
 from hilt import places
 from hilt.desk.diagnosis import sandbox
 from hilt.desk.mcp_hosts import HOSTS
-from hilt.desk.settings_file import SettingsChange, read_bytes
+from hilt.desk.personal_files import SettingsChange, read_bytes
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.loaders import paths_of

@@ -14,7 +14,7 @@ from contextlib import suppress
 from hilt import places
 from hilt.desk.mcp_entries import entry_text, with_entry, without_entry
 from hilt.desk.mcp_hosts import HOSTS, Entry, Host, HostFile, host_files
-from hilt.desk.settings_file import SettingsChange
+from hilt.desk.personal_files import SettingsChange
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
 from hilt.surfaces import Usage

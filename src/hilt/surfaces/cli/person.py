@@ -21,7 +21,7 @@ from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, ask_all, contr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.desk.settings_file import SettingsChange
+    from hilt.desk.personal_files import SettingsChange
 
 _ONE_AT_A_TIME = threading.Lock()
 

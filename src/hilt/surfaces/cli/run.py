@@ -13,6 +13,7 @@ from hilt.desk import conversations
 from hilt.desk.conversations import MAX_TURNS, RunLimits, TypedPrompt, new_id
 from hilt.errors import ToolError
 from hilt.output import run_events as events
+from hilt.output.terminal import inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
@@ -279,15 +280,11 @@ class Printer:
             self._line(f"session {session}")
 
     def _write(self, text: str) -> None:
-        from hilt.output.terminal import inert
-
         sys.stdout.write(inert(text) if self._streams else text)
         sys.stdout.flush()
         self._at_start = text.endswith("\n") if text else self._at_start
 
     def _line(self, text: str) -> None:
-        from hilt.output.terminal import inert
-
         if self._streams and not self._at_start:
             self._write("\n")
         sys.stderr.write(f"{inert(text)}\n")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from typing import Any
 
-from hilt.desk.audit import workspace_id
 from hilt.desk.usage import UsageReport, metrics
 from hilt.output.metrics import bars
-from hilt.output.terminal import inert
+from hilt.output.terminal import draws_color, inert
 from hilt.surfaces import Usage
-from hilt.surfaces.cli.audit import open_trail, parse_since
+from hilt.surfaces.cli.audit import filters, open_trail, parse_since
 from hilt.surfaces.cli.layout import print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 
@@ -48,13 +45,8 @@ def _run(options: Options, arguments: Namespace) -> int:
         if arguments.prometheus:
             sys.stdout.write(metrics(trail, arguments.tool))
             return 0
-        filters: dict[str, Any] = {"tool": arguments.tool, "session": options.get("session")}
-        if arguments.since is not None:
-            filters["since"] = arguments.since
-        if "workspace" in options:
-            filters["workspace"] = workspace_id(options["workspace"])
         width = _width()
-        usage = trail.usage(**filters, parts=min(_PLOT_MAX, width - _NAME_MAX - 36))
+        usage = trail.usage(**filters(options, arguments), parts=min(_PLOT_MAX, width - _NAME_MAX - 36))
     if arguments.json:
         return print_json(usage)
     sys.stdout.write(_table(usage, width))
@@ -131,5 +123,4 @@ def _draws_bars() -> bool:
 
 
 def _painted(text: str, sgr: str) -> str:
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"\x1b[{sgr}m{text}\x1b[0m" if color else text
+    return f"\x1b[{sgr}m{text}\x1b[0m" if draws_color(sys.stdout) else text

@@ -7,6 +7,7 @@ from typing import Any
 
 from hilt.call import Call, Result
 from hilt.desk.tasks import STATUS
+from hilt.output.terminal import inert
 from hilt.runtime import Runtime
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.call import show
@@ -94,8 +95,6 @@ def _show(options: Options, arguments: Namespace) -> int:
         result = _call(runtime, {"action": "get", "taskId": arguments.id})
     status = _printed(result, as_json=arguments.json)
     if result.ok and not arguments.json and "description" in result.data["task"]:
-        from hilt.output.terminal import inert
-
         sys.stdout.write(f"\n{inert(result.data['task']['description'])}\n")
     return status
 

@@ -11,7 +11,7 @@ from hilt import places
 from hilt.desk import storage
 from hilt.desk.mcp_entries import without_own_entries
 from hilt.desk.mcp_hosts import HOSTS, host_files
-from hilt.desk.settings_file import SettingsChange
+from hilt.desk.personal_files import SettingsChange
 from hilt.desk.storage import StateFolder
 from hilt.errors import ToolError
 from hilt.formats.numbers import file_size
