@@ -254,8 +254,8 @@ class Approvals:
 
         return self._db.write(work)
 
-    def consume_approval(self, workspace: str, session: str, digest: str) -> Approval | None:
-        """Consume an existing approval of exactly this call; return None if there is none.
+    def consume_approval(self, workspace: str, session: str, digest: str, state: State = "approved") -> Approval | None:
+        """Consume an existing approval of exactly this call in this state; return None if there is none.
 
         A client may repeat its call on a new connection and without an approval id.
         """
@@ -263,9 +263,9 @@ class Approvals:
             return None
 
         def work(db: sqlite3.Connection) -> Approval | None:
-            condition = "workspace=? AND digest=? AND state='approved' ORDER BY answered_at, rowid"
-            for approval in _select(db, condition, (workspace, digest)):
-                if approval.state == "approved" and _is_for(approval, session):
+            condition = "workspace=? AND digest=? AND state=? ORDER BY answered_at, rowid"
+            for approval in _select(db, condition, (workspace, digest, state)):
+                if approval.state == state and _is_for(approval, session):
                     db.execute("UPDATE approvals SET state='used' WHERE id=?", (approval.id,))
                     return approval._replace(state="used")
             return None
@@ -274,33 +274,19 @@ class Approvals:
 
     def use_preview(self, workspace: str, session: str, digest: str) -> bool:
         """Consume the answer to preview exactly this call first; False if there is none."""
-        if not self._db.exists():
-            return False
-
-        def work(db: sqlite3.Connection) -> bool:
-            condition = "workspace=? AND digest=? AND state='preview'"
-            for approval in _select(db, condition, (workspace, digest)):
-                if approval.state == "preview" and _is_for(approval, session):
-                    db.execute("UPDATE approvals SET state='used' WHERE id=?", (approval.id,))
-                    return True
-            return False
-
-        return self._db.write(work)
+        return self.consume_approval(workspace, session, digest, "preview") is not None
 
     # --- grants ---------------------------------------------------------------------------------------------------
 
     def grants(self, workspace: str | None = None) -> list[GrantRow]:
         """Return the grants of one workspace or of all, oldest first."""
-        if not self._db.exists():
-            return []
         query = (
             "SELECT id, workspace, rule, folder, granted_by, at, expires_at FROM grants WHERE ifnull(expires_at>?,1)"
         )
         values: tuple[object, ...] = (time.time_ns(),)
         if workspace is not None:
             query, values = query + " AND workspace=?", (*values, workspace)
-        rows = self._db.read(lambda db: db.execute(query + " ORDER BY at, rowid", values).fetchall())
-        return [GrantRow(*row) for row in rows]
+        return [GrantRow(*row) for row in self._db.rows(query + " ORDER BY at, rowid", values)]
 
     def add_grant(
         self, workspace: str, rule: str, *, expires: int | None = None, by: str, folder: str = ""
@@ -352,13 +338,10 @@ class Approvals:
 
     def attended(self, workspace: str) -> bool:
         """Whether a user is available to answer for this workspace."""
-        if not self._db.exists():
-            return False
         now, span = time.time_ns(), int(STALE_SECONDS * _SECOND)
         # a beat from the future means the clock was set back: it would never become stale
         query = "SELECT 1 FROM attendance WHERE workspace IN ('', ?) AND beat_at BETWEEN ? AND ? LIMIT 1"
-        values = (workspace, now - span, now + span)
-        return self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
+        return bool(self._db.rows(query, (workspace, now - span, now + span)))
 
     def _load(self, condition: str, values: Sequence[object]) -> list[Approval]:
         if not self._db.exists():

@@ -125,11 +125,9 @@ class Blobs:
 
     def compress(self, seconds: float) -> None:
         """Compress large blobs that are stored uncompressed, for about this long."""
-        if not self._db.exists():
-            return
         deadline = time.monotonic() + seconds
         query = "SELECT hash FROM blobs WHERE NOT packed AND size>?"
-        for (hash,) in self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchall()):
+        for (hash,) in self._db.rows(query, (COMPRESS_BYTES,)):
             if time.monotonic() > deadline:
                 return
             with suppress(ToolError):  # evicted in the meantime, or damaged: nothing to compress

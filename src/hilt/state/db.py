@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hilt.errors import ToolError
 from hilt.state.directory import PATIENCE_SECONDS, unwritable, writing
@@ -70,6 +70,14 @@ class Database:
                     deadline = deadline or time.monotonic() + PATIENCE_SECONDS
                     self._retry_or_raise(error, deadline)
             time.sleep(0.01)
+
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return the rows of a query; none if the file does not exist, which is not created."""
+        return self.read(lambda db: db.execute(query, values).fetchall()) if self.exists() else []
+
+    def change(self, query: str, values: Sequence[object]) -> bool:
+        """Run a statement that changes rows; return whether there were any. The file is not created."""
+        return self.exists() and self.write(lambda db: db.execute(query, values).rowcount) > 0
 
     def preview(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in a transaction that is rolled back."""

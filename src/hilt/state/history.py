@@ -285,10 +285,7 @@ class History:
 
     def layers(self) -> set[str]:
         """Return the layer folders that changes refer to."""
-        if not self._db.exists():
-            return set()
-        query = "SELECT DISTINCT layer FROM changes WHERE layer!=''"
-        return {layer for (layer,) in self._db.read(lambda db: db.execute(query).fetchall())}
+        return {layer for (layer,) in self._db.rows("SELECT DISTINCT layer FROM changes WHERE layer!=''")}
 
     def is_marked(self, id: str) -> bool:
         """Whether a live process holds the marker of this change, in any workspace."""
@@ -296,12 +293,9 @@ class History:
 
     def change_of(self, session: str, call: str) -> tuple[str, bool] | None:
         """Return the id of the change that a call made and whether it is unfinished; None if it made none."""
-        if not self._db.exists():
-            return None
         query = "SELECT id, open FROM changes WHERE workspace IN (?, ?) AND session=? AND call=?"
         values = (self._workspace, self._evicted, session, call)
-        row = self._db.read(lambda db: db.execute(query, values).fetchone())
-        return None if row is None else (str(row[0]), bool(row[1]))
+        return next(((str(id), bool(is_open)) for id, is_open in self._db.rows(query, values)), None)
 
     def _mark(self, id: str) -> tuple[str, int]:
         # locked before the rename, so that no process ever sees an unlocked marker of a live process
@@ -445,10 +439,8 @@ class History:
             self._sweep()
 
     def _open_ids(self) -> list[str]:
-        if not self._db.exists():
-            return []
         query = "SELECT id FROM changes WHERE workspace=? AND open"
-        return [id for (id,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
+        return [id for (id,) in self._db.rows(query, (self._workspace,))]
 
     def _sweep(self) -> None:
         """Remove the markers of processes that died before their change was stored, or after it was settled."""
@@ -495,15 +487,13 @@ class History:
 
     def total(self) -> int:
         """Return how many snapshots there are."""
-        if not self._db.exists():
-            return 0
         condition = "workspace=? AND NOT open AND previewed=''"
         counts = [
             f"(SELECT count(*) FROM {table} JOIN changes ON change=number WHERE {condition})"  # noqa: S608  # constants
             for table in ("snapshots", "layer_steps")
         ]
-        query = f"SELECT {counts[0]} + {counts[1]}"
-        return int(self._db.read(lambda db: db.execute(query, (self._workspace, self._workspace)).fetchone()[0]))
+        rows = self._db.rows(f"SELECT {counts[0]} + {counts[1]}", (self._workspace, self._workspace))
+        return int(rows[0][0]) if rows else 0
 
     def find(self, prefix: str) -> RecordedChange:
         """Return the finished change with this id or unique id prefix."""

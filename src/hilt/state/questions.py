@@ -89,10 +89,6 @@ class Questions:
             raise _unknown(id)
         return self._db.read(lambda db: _get(db, id))
 
-    def since(self, asked_at: int) -> list[QuestionSet]:
-        """Return the questions that were asked or settled after a time, oldest first."""
-        return self._select("asked_at>? OR answered_at>? ORDER BY asked_at, rowid", (asked_at, asked_at))
-
     def pending(self, workspace: str | None = None) -> list[QuestionSet]:
         """Return the pending questions of one workspace or of all, oldest first."""
         condition, values = ("workspace=? AND ", [workspace]) if workspace is not None else ("", [])
@@ -135,11 +131,9 @@ class Questions:
         return self._db.write(work)
 
     def _select(self, condition: str, values: Sequence[object]) -> list[QuestionSet]:
-        if not self._db.exists():
-            return []
         now = time.time_ns()
         query = f"SELECT {_COLUMNS} FROM questions WHERE {condition}"  # noqa: S608  # constants only
-        return [_read(row, now) for row in self._db.read(lambda db: db.execute(query, values).fetchall())]
+        return [_read(row, now) for row in self._db.rows(query, values)]
 
 
 def _get(db: sqlite3.Connection, id: str, now: int | None = None) -> QuestionSet:

@@ -30,11 +30,8 @@ class SessionValues:
 
     def all(self, workspace: str, session: str) -> dict[str, Json]:
         """Return every value of a session by its key."""
-        if not self._db.exists():
-            return {}
         query = "SELECT key, value FROM session_values WHERE workspace=? AND session=? ORDER BY key"
-        rows = self._db.read(lambda db: db.execute(query, (workspace, session)).fetchall())
-        return {key: json.loads(value) for key, value in rows}
+        return {key: json.loads(value) for key, value in self._db.rows(query, (workspace, session))}
 
     def set(self, workspace: str, session: str, key: str, value: Json | None) -> None:
         """Store a value; None removes it."""
@@ -55,15 +52,12 @@ class SessionValues:
     def changed_since(self, workspace: str, session: str, since: float) -> bool:
         """Whether a value of a session was stored after this time, in seconds since the epoch."""
         query = "SELECT 1 FROM session_values WHERE workspace=? AND session=? AND at>=? LIMIT 1"
-        values = (workspace, session, int(since * 1_000_000_000))
-        return self._db.exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
+        return bool(self._db.rows(query, (workspace, session, int(since * 1_000_000_000))))
 
     def clear(self, workspace: str, session: str) -> bool:
         """Delete every value of a session; return whether there were any."""
-        if not self._db.exists():
-            return False
         query = "DELETE FROM session_values WHERE workspace=? AND session=?"
-        return self._db.write(lambda db: db.execute(query, (workspace, session)).rowcount) > 0
+        return self._db.change(query, (workspace, session))
 
     def close(self) -> None:
         """Close the database; the next use opens it again."""

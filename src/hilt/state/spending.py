@@ -67,28 +67,20 @@ class Spending:
 
     def total(self, day: str) -> float:
         """Return the cost of all models on a day, in dollars."""
-        if not self._db.exists():
-            return 0.0
-        query = "SELECT coalesce(sum(nanodollars), 0) FROM spending WHERE day=?"
-        return int(self._db.read(lambda db: db.execute(query, (day,)).fetchone()[0])) / _NANO
+        rows = self._db.rows("SELECT nanodollars FROM spending WHERE day=?", (day,))
+        return int(sum(amount for (amount,) in rows)) / _NANO
 
     def models(self, day: str) -> list[ModelSpending]:
         """Return the models used on a day, the most expensive first."""
-        if not self._db.exists():
-            return []
         query = """SELECT model, requests, unpriced, input_tokens, output_tokens, nanodollars FROM spending
                    WHERE day=? ORDER BY nanodollars DESC, model"""
-        rows = self._db.read(lambda db: db.execute(query, (day,)).fetchall())
-        return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in rows]
+        return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in self._db.rows(query, (day,))]
 
     def since(self, moment: float) -> list[ModelSpending]:
         """Return the models used since a recent time, the most expensive first; accurate to ten minutes."""
-        if not self._db.exists():
-            return []
         query = """SELECT model, sum(requests), sum(unpriced), sum(input_tokens), sum(output_tokens), sum(nanodollars)
                    FROM spending WHERE day>=? GROUP BY model ORDER BY 6 DESC, model"""
-        rows = self._db.read(lambda db: db.execute(query, (_slot(moment),)).fetchall())
-        return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in rows]
+        return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in self._db.rows(query, (_slot(moment),))]
 
     def close(self) -> None:
         """Close the database; the next use opens it again."""

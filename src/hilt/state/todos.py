@@ -79,10 +79,8 @@ class TodoLists:
 
     def clear(self, session: str) -> bool:
         """Delete the list of a session; return whether there was one."""
-        if not self._db.exists():
-            return False
         query = "DELETE FROM todos WHERE workspace=? AND session=?"
-        return self._db.write(lambda db: db.execute(query, (self._workspace, session)).rowcount) > 0
+        return self._db.change(query, (self._workspace, session))
 
     def _load(self, db: sqlite3.Connection, session: str) -> list[Todo]:
         query = "SELECT items FROM todos WHERE workspace=? AND session=?"

@@ -44,12 +44,8 @@ class Trust:
 
     def is_trusted(self, file: ProjectFile, sha256: bytes) -> bool:
         """Whether the file is trusted with exactly this content."""
-        if self._everything:
-            return True
-        if not self._db.exists():
-            return False
         query = "SELECT 1 FROM trusted_files WHERE kind=? AND root=? AND path=? AND hash=?"
-        return self._db.read(lambda db: db.execute(query, (*_row(file), sha256)).fetchone()) is not None
+        return self._everything or bool(self._db.rows(query, (*_row(file), sha256)))
 
     def trust(self, file: ProjectFile, content: bytes) -> Trusted:
         """Trust this content of a file, replacing any trusted before."""
@@ -66,29 +62,21 @@ class Trust:
 
     def revoke(self, file: ProjectFile) -> bool:
         """Stop trusting the file; return whether it was trusted."""
-        if not self._db.exists():
-            return False
         query = "DELETE FROM trusted_files WHERE kind=? AND root=? AND path=?"
-        return self._db.write(lambda db: db.execute(query, _row(file)).rowcount) > 0
+        return self._db.change(query, _row(file))
 
     def list(self) -> list[Trusted]:
         """Return all trusted files, by path."""
-        if not self._db.exists():
-            return []
         query = "SELECT kind, root, path, hash, at FROM trusted_files ORDER BY root, path, kind"
-        rows = self._db.read(lambda db: db.execute(query).fetchall())
         return [
             Trusted(ProjectFile(kind, os.fsdecode(root), os.fsdecode(path)), hash, at)
-            for kind, root, path, hash, at in rows
+            for kind, root, path, hash, at in self._db.rows(query)
         ]
 
     def trusted_content(self, file: ProjectFile) -> bytes | None:
         """Return the content that was last trusted of a file, or None."""
-        if not self._db.exists():
-            return None
         query = "SELECT content FROM trusted_files WHERE kind=? AND root=? AND path=?"
-        row = self._db.read(lambda db: db.execute(query, _row(file)).fetchone())
-        return None if row is None else row[0]
+        return next((content for (content,) in self._db.rows(query, _row(file))), None)
 
     def close(self) -> None:
         """Close the database; the next use opens it again."""

@@ -89,7 +89,8 @@ def test_a_call_that_asks_its_host_is_one_call_with_one_start(server):
         lines.send("tools/call", name="write_file", arguments={"path": "asked.txt", "content": "x"})
         question = lines.read()
         started = client.next("call_started")
-        lines.write(b'{"jsonrpc":"2.0","id":%d,"result":{"action":"decline"}}\n' % question["id"])
+        answer = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}
+        lines.write(json.dumps(answer).encode() + b"\n")
         ended = client.next("call_started", "call")
 
     assert (started["tool"], started["args"]["path"]) == ("write_file", "asked.txt")
