@@ -70,6 +70,17 @@ def test_an_incident_is_logged_under_the_id_in_the_reply(base):
     assert "ValueError: the cause" in log
 
 
+def test_a_bug_that_a_tool_reports_itself_gets_an_incident_too(base):
+    with temporary_runtime(base, tools=[raising(ToolError("internal", "The widget broke."))]) as (runtime, _):
+        result = runtime.call("broken")
+
+    assert result.error is not None
+    incident = str(result.error.details["incident"])
+    assert result.error.message == f"The widget broke, incident {incident}."
+    with open(os.path.join(base, "state", "incidents.log")) as file:
+        assert incident in file.read()
+
+
 def test_a_fault_is_answered_when_file_descriptors_run_out(base, monkeypatch):
     monkeypatch.delitem(sys.modules, "hilt.output.incidents", raising=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -366,22 +377,22 @@ def test_a_call_with_an_invalid_name_is_answered_and_recorded(base, name, fields
     with temporary_runtime(base) as (runtime, folder):
         result = runtime.request(Call("write_file", {"path": "x", "content": ""}, **dict.fromkeys(fields, name)))
 
-        assert code_of(result) == "invalid_args"
+        assert code_of(result) == "invalid_request"
         assert not os.path.exists(folder.join("x"))
         if "id" in fields:
             assert result.id == name
-        assert [row.entry.outcome for row in runtime.parts.trail.rows(limit=5)] == ["invalid_args"]
+        assert [row.entry.outcome for row in runtime.parts.trail.rows(limit=5)] == ["invalid_request"]
 
 
 @pytest.mark.parametrize("name", UNSTORABLE)
 def test_an_invalid_session_is_refused(base, name):
     with pytest.raises(ToolError) as raised, temporary_runtime(base, session=name):
         pass
-    assert raised.value.code == "invalid_args"
+    assert raised.value.code == "invalid_request"
 
     with temporary_runtime(base) as (runtime, _), pytest.raises(ToolError) as raised:
         runtime.end_session(name)
-    assert raised.value.code == "invalid_args"
+    assert raised.value.code == "invalid_request"
 
 
 @needs_sandbox

@@ -39,7 +39,7 @@ def check_name(field: str, name: str) -> None:
     if name != storable(name):
         what = "a NUL character" if "\0" in name else "a lone surrogate"
         advice = "Send valid Unicode without NUL."
-        raise ToolError("invalid_args", f"The {field} contains {what}.", suggestion=advice, field=field)
+        raise ToolError("invalid_request", f"The {field} contains {what}.", suggestion=advice, field=field)
 
 
 def storable(name: str) -> str:

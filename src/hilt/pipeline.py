@@ -166,7 +166,8 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Paths, None, None
     except ToolError as error:
         if before is not None and before.ran:
             error.details.setdefault("hooks", [hook_run._asdict() for hook_run in before.ran])
-        result = failure(active.call, error)
+        is_new_bug = error.code == "internal" and "incident" not in error.details
+        result = failure(active.call, world.report_exception(active, error) if is_new_bug else error)
     except BaseException as error:  # catches our own bugs, and a tool's sys.exit
         if not has_turn and not isinstance(error, Exception):
             raise  # an interrupt of the thread that submitted the call

@@ -33,6 +33,19 @@ def matches(glob, path):
         ("[]-]x", ["]x", "-x"], ["ax"]),
         ("[a-]x", ["ax", "-x"], ["bx"]),
         (r"\*.py", ["*.py"], ["a.py"]),
+        ("[[:alpha:]][[:digit:]]", ["a1", "Z9"], ["11", "é1", "a"]),
+        ("[^[:alnum:][:space:]]", [".", "_"], ["a", "5", " "]),
+        ("[[:]ab]", ["[ab]", ":ab]"], ["aab]"]),
+        ("[[:digit]ab]", ["[ab]", "dab]"], ["5ab]"]),
+        (r"[\-_]", ["-", "_"], ["\\"]),
+        (r"[\]]x", ["]x"], ["\\]x", "\\x"]),
+        (r"[A-\\]", ["G", "\\"], ["]"]),
+        (r"[\1-\3]", ["1", "2", "3"], ["4", "\\"]),
+        ("[a-e-n]", ["a", "e", "-", "n"], ["j"]),
+        ("[]-a]", ["]", "^", "a"], ["[", "b"]),
+        ("[--A]", ["-", "5", "A"], ["B", ","]),
+        ("[------]", ["-"], ["a"]),
+        ("a:*", ["a:b", "x/a:"], ["ab"]),
         ("a b\n'\"", ["a b\n'\""], ["a b"]),
         ("a**b", ["ab", "axxb"], ["a/b"]),
     ],
@@ -52,6 +65,8 @@ def test_a_glob_matches_its_paths_and_no_others(glob, yes, no):
         ("a}", "} without its {"),
         ("[b-a]", "runs backwards"),
         ("a\\", "backslash ends"),
+        ("[[:digits:]]", "no class [:digits:]"),
+        ("[\\]", "[ is not closed"),
         ("a/", "ends with a slash"),
         ("../*.py", "contains .."),
         ("a/{b,..}/c", "contains .."),
@@ -97,3 +112,20 @@ def test_the_atomic_expression_agrees_with_backtracking(glob, name):
 
     if set(glob) != {"*"} and glob not in (".", ".."):
         assert matches(glob, name) == backtrack(glob, name)
+
+
+@pytest.mark.parametrize(
+    "glob, plain",
+    [
+        ("app/[id]/*.tsx", ["app/[id]/x.tsx"]),
+        ("[[:digit:]]/[a\\]]", [r"[[:digit:]]/[a\]]"]),
+        ("{a,[b]}", ["[b]"]),
+        ("a/*/c", []),
+    ],
+)
+def test_brackets_can_be_plain_characters(glob, plain):
+    written = globs.as_written(globs.parse(glob))
+
+    assert [globs.matcher([alternative])(path) for alternative, path in zip(written, plain, strict=True)] == [
+        True
+    ] * len(plain)

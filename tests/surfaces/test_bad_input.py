@@ -36,8 +36,8 @@ BAD = [
     ("lone surrogate", b'{"tool":"write_file","args":{"path":"never\\ud800","content":""}}\n', "invalid_request", "surrogate"),  # noqa: E501
     ("lone surrogate in a key", b'{"tool":"write_file","args":{"\\udfff":"never"}}\n', "invalid_request", "surrogate"),
     ("NUL in a path", b'{"tool":"write_file","args":{"path":"never\\u0000x","content":""}}\n', "invalid_args", "NUL"),
-    ("NUL in the session", b'{"session":"a\\u0000b",' + WRITE.encode() + b"}\n", "invalid_args", "NUL"),
-    ("NUL in the id", b'{"id":"a\\u0000b",' + WRITE.encode() + b"}\n", "invalid_args", "NUL"),
+    ("NUL in the session", b'{"session":"a\\u0000b",' + WRITE.encode() + b"}\n", "invalid_request", "NUL"),
+    ("NUL in the id", b'{"id":"a\\u0000b",' + WRITE.encode() + b"}\n", "invalid_request", "NUL"),
     ("lone surrogate in the session", b'{"session":"\\udcff",' + WRITE.encode() + b"}\n", "invalid_request", "surrogate"),  # noqa: E501
     ("NaN", b'{"tool":"list_dir","args":{"changed_since":NaN}}\n', "invalid_request", "finite"),
     ("too large a number", b'{"tool":"list_dir","args":{"changed_since":-1e999}}\n', "invalid_request", "finite"),

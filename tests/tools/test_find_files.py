@@ -88,6 +88,25 @@ def test_a_single_character_wildcard_matches_one_character_of_any_script(runtime
     assert result.text == "uni/日本.go:1"
 
 
+def test_signs_that_ripgrep_reads_differently_match(runtime, workspace):
+    for path in ("a:b", "c", "1x", "d/[id]/page.tsx", "d/i/page.tsx", "e^f"):
+        workspace.write(path, "x")
+
+    assert find(runtime, "a:*")["files"] == ["a:b"]
+    assert find(runtime, "*[:]*")["files"] == ["a:b"]
+    assert find(runtime, "[[:digit:]]*")["files"] == ["1x"]
+    assert find(runtime, r"e[\^]f")["files"] == ["e^f"]
+
+
+def test_a_glob_with_brackets_matches_names_that_have_them(runtime, workspace):
+    for path in ("app/[id]/page.tsx", "app/i/page.tsx", "app/[...slug]/page.tsx", "[ab].txt"):
+        workspace.write(path, "x")
+
+    assert find(runtime, "app/[id]/page.tsx")["files"] == ["app/[id]/page.tsx", "app/i/page.tsx"]
+    assert find(runtime, "app/[...slug]/*")["files"] == ["app/[...slug]/page.tsx"]
+    assert find(runtime, "[ab].txt")["files"] == ["[ab].txt"]
+
+
 def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(runtime, project):
     assert find(runtime, project.join("internal/*.go"))["files"] == ["internal/a.go"]
     assert find(runtime, project.join("*.js"))["files"] == ["index.js"]

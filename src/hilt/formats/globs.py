@@ -2,7 +2,7 @@
 
     glob       = component *( "/" component )
     component  = "**" | *( character | "?" | "*" | class )
-    class      = "[" [ "!" | "^" ] 1*( character | character "-" character ) "]"
+    class      = "[" [ "!" | "^" ] 1*( character | character "-" character | "[:" name ":]" ) "]"
     {a,b}      matches any of its alternatives, which may contain anything, including "/" and other braces
     \\x         matches the character x literally
 
@@ -19,7 +19,23 @@ from typing import NamedTuple
 
 BRACES_MAX = 50
 ALTERNATIVES_MAX = 256
+_PLAIN_CLASS = re.compile(r"\[(?:[0-9A-Za-z_.](?:-[0-9A-Za-z])?)+\]").fullmatch
 _PLAIN = "._"  # literal characters besides letters and digits
+_DIGITS, _UPPER, _LOWER = ("0", "9"), ("A", "Z"), ("a", "z")
+_NAMED = {
+    "alnum": (_DIGITS, _UPPER, _LOWER),
+    "alpha": (_UPPER, _LOWER),
+    "blank": ((" ", " "), ("\t", "\t")),
+    "cntrl": (("\0", "\x1f"), ("\x7f", "\x7f")),
+    "digit": (_DIGITS,),
+    "graph": (("!", "~"),),
+    "lower": (_LOWER,),
+    "print": ((" ", "~"),),
+    "punct": (("!", "/"), (":", "@"), ("[", "`"), ("{", "~")),
+    "space": ((" ", " "), ("\t", "\r")),
+    "upper": (_UPPER,),
+    "xdigit": (_DIGITS, ("A", "F"), ("a", "f")),
+}
 _DEEP_MAX = 2  # a regular expression may backtrack over this many `**`; with more, names are matched one by one
 
 
@@ -112,6 +128,19 @@ def parse(glob: str) -> list[Glob]:
     return alternatives
 
 
+def as_written(globs: Iterable[Glob]) -> list[Glob]:
+    """Return the globs that have classes with their brackets as plain characters: a folder may be named [id]."""
+    written = []
+    for glob in globs:
+        if any(isinstance(token, Class) for component in glob.components for token in component.tokens):
+            plain = [
+                [sign for token in component.tokens for sign in (token.source if isinstance(token, Class) else [token])]
+                for component in glob.components
+            ]
+            written.append(Glob(tuple(Component(tuple(tokens)) for tokens in plain)))
+    return written
+
+
 _Node = Token | list["_Sequence"]
 _Sequence = list[_Node]
 
@@ -163,26 +192,40 @@ class _Reader:
         negated = self._glob[self._at : self._at + 1] in ("!", "^")
         self._at += negated
         ranges: list[tuple[str, str]] = []
+        low = ""  # what a "-" would make the start of a range; nothing after a range or a named class
         start = self._at
-        pending = False  # a "-" that forms a range with the next character
         while True:
             first = self._at == start
             character = self._next("the [ is not closed", opened)
+            following = self._glob[self._at : self._at + 1]
             if character == "]" and not first:
-                break
-            if pending:
-                low = ranges[-1][0]
-                if character < low:
-                    raise _bad(self._glob, f"the range {low}-{character} runs backwards", self._at - 1)
-                ranges[-1] = (low, character)
-                pending = False
-            elif character == "-" and not first:
-                pending = True
+                return Class(negated, tuple(ranges), self._glob[opened : self._at])
+            if character == "-" and low and following not in ("", "]"):
+                high = self._in_class(self._next("the [ is not closed", opened), opened)
+                if high < low:
+                    raise _bad(self._glob, f"the range {low}-{high} runs backwards", self._at - 1)
+                ranges[-1] = (low, high)
+                low = ""
+            elif character == "[" and following == ":" and (named := self._named(opened)):
+                ranges += named
+                low = ""
             else:
-                ranges.append((character, character))
-        if pending:
-            ranges.append(("-", "-"))
-        return Class(negated, tuple(ranges), self._glob[opened : self._at])
+                low = self._in_class(character, opened)
+                ranges.append((low, low))
+
+    def _in_class(self, character: str, opened: int) -> str:
+        return self._next("the [ is not closed", opened) if character == "\\" else character
+
+    def _named(self, opened: int) -> tuple[tuple[str, str], ...]:
+        """Parse the rest of a named class, such as [:digit:]; return nothing if its brackets are plain characters."""
+        end = self._glob.find("]", self._at + 1)
+        name = self._glob[self._at + 1 : end - 1]
+        if end <= self._at + 1 or self._glob[end - 1] != ":":
+            return ()
+        if name not in _NAMED:
+            raise _bad(self._glob, f"there is no class [:{name}:]; the classes are {', '.join(_NAMED)}", opened)
+        self._at = end + 1
+        return _NAMED[name]
 
     def _next(self, problem: str, at: int | None = None) -> str:
         if self._at >= len(self._glob):
@@ -290,10 +333,13 @@ def name_globs(globs: Iterable[Glob]) -> tuple[list[str], bool]:
 
 
 def _widened(component: Component) -> Component:
-    """Return the component with stars for tokens that may match a multi-byte character: ripgrep matches bytes."""
+    """Return the component with stars for what ripgrep reads differently.
+
+    It matches bytes, knows fewer classes, and takes a colon for the end of a name.
+    """
     tokens: list[Token] = []
     for token in component.tokens:
-        wide = token is None or (isinstance(token, Class) and (token.negated or not token.source.isascii()))
+        wide = token in (None, ":") or (isinstance(token, Class) and not _PLAIN_CLASS(token.source))
         if not wide or tokens[-1:] != [STAR]:
             tokens.append(STAR if wide else token)
     return Component(tuple(tokens))

@@ -10,10 +10,13 @@ from hilt.errors import ToolError
 
 
 def log_incident(state: str, error: BaseException) -> ToolError:
-    """Log a bug with its traceback, and return the error to report."""
+    """Log a bug with its traceback, and return the error to report; the one that a module found keeps its message."""
     incident = os.urandom(4).hex()
     with suppress(Exception):  # the log may not be writable; the caller still gets an error
         _log(state, incident, error)
+    if isinstance(error, ToolError):
+        message = f"{error.message.removesuffix('.')}, incident {incident}."
+        return ToolError(error.code, message, suggestion=error.suggestion, **error.details, incident=incident)
     return ToolError("internal", f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
 
 

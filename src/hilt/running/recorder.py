@@ -124,7 +124,7 @@ class Recorder:
     def report_exception(self, prepared: Prepared | None, error: BaseException) -> ToolError:
         """Log an exception that escaped from a call, and return the error to report."""
         incident = log_incident(self._state, error)
-        if prepared is None or prepared.tool.source == "built-in":
+        if prepared is None or prepared.tool.source == "built-in" or isinstance(error, ToolError):
             return incident
         number = incident.details["incident"]
         return ToolError(

@@ -67,7 +67,8 @@ class Selection:
 
 def _parse_globs(texts: Sequence[str], argument: str) -> tuple[Glob, ...]:
     try:
-        return tuple(glob for text in texts for glob in globs.parse(text))
+        parsed = [glob for text in texts for glob in globs.parse(text)]
+        return (*parsed, *globs.as_written(parsed))
     except BadGlob as error:
         raise ToolError(
             "invalid_args",
