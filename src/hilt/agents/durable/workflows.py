@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy
 from dbos import DBOS, Serializer, SetWorkflowID
 from dbos import error as dbos_errors
+from dbos._serialization import DefaultSerializer
 
 from hilt import __version__
 from hilt.agents.durable.leases import TakenOver
@@ -46,6 +47,10 @@ class _JsonText(Serializer):
 
     def name(self) -> str:
         return "hilt_json"
+
+
+def _refuse_pickle(_: Serializer, serialized_data: str) -> Any:
+    raise ValueError("The row is pickled: only rows in JSON are read.")
 
 
 class Workflows:
@@ -86,6 +91,8 @@ class Workflows:
                 self._launch(f"sqlite:///{key}", self._file)
 
     def _launch(self, url: str, engine: sqlalchemy.Engine) -> None:
+        # a row names its own format, and DBOS would unpickle it whatever the serializer is
+        DefaultSerializer.deserialize = _refuse_pickle  # type: ignore[method-assign, assignment]
         DBOS(
             config={
                 "name": "hilt",
