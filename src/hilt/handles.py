@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOSYS, ENOTDIR, ESTALE
 from typing import Self
@@ -64,6 +65,14 @@ def open_in_folder(path: str, flags: int) -> int:
         return os.open(name or ".", flags, dir_fd=folder)
     finally:
         os.close(folder)
+
+
+def read_regular(handle: int, limit: int) -> bytes | None:
+    """Return the bytes of an open regular file, at most one more than the limit; None if it is something else."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        return None
+    with open(handle, "rb", closefd=False) as file:
+        return file.read(limit + 1)
 
 
 def open_below(root: str, relative: str) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
@@ -228,18 +227,14 @@ def read(path: str, *, follow: bool = False, limit: int = MAX_BYTES) -> bytes:
     """Return the bytes of a regular file; unless `follow` is set, no link on its path is followed."""
     handle = os.open(path, handles.FILE & ~os.O_NOFOLLOW) if follow else _open(path, handles.FILE)
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise UnreadableFile("it is not a regular file")
-        pieces: list[bytes] = []
-        remaining = limit + 1
-        while remaining > 0 and (piece := os.read(handle, remaining)):
-            pieces.append(piece)
-            remaining -= len(piece)
+        data = handles.read_regular(handle, limit)
     finally:
         os.close(handle)
-    if remaining <= 0:
+    if data is None:
+        raise UnreadableFile("it is not a regular file")
+    if len(data) > limit:
         raise UnreadableFile(f"it has more than {limit:,} bytes", "file_too_large")
-    return b"".join(pieces)
+    return data
 
 
 def _open(path: str, flags: int) -> int:

@@ -288,8 +288,7 @@ def _file(folder: str, path: str) -> Iterator[BinaryIO | FileState | None]:
             elif not stat.S_ISREG(status.st_mode):
                 raise ToolError("unsupported_file", "it is neither a file nor a link")
             else:
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                content = stack.enter_context(open(os.open(names[-1], flags, dir_fd=handle), "rb"))
+                content = stack.enter_context(open(os.open(names[-1], handles.FILE, dir_fd=handle), "rb"))
         except (FileNotFoundError, NotADirectoryError):
             content = None
         except OSError as error:

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from hilt.errors import ToolError
 from hilt.files.writing import CAPABILITY, safe_mode
-from hilt.handles import LISTED, open_folder
+from hilt.handles import FILE, LISTED, open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
 
@@ -255,10 +255,9 @@ def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.sta
     try:
         if stat.S_ISLNK(new.st_mode):
             return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with (
-            open(os.open(name, flags, dir_fd=upper), "rb") as new_file,
-            open(os.open(name, flags, dir_fd=lower), "rb") as old_file,
+            open(os.open(name, FILE, dir_fd=upper), "rb") as new_file,
+            open(os.open(name, FILE, dir_fd=lower), "rb") as old_file,
         ):
             while (chunk := new_file.read(_COMPARED_BYTES)) == old_file.read(_COMPARED_BYTES):
                 if not chunk:

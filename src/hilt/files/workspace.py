@@ -11,6 +11,7 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.files.door import Door, Place, Root, plain_error
 from hilt.formats.digests import sha256
+from hilt.handles import LISTED
 from hilt.state.trail import Stamp, Trail
 
 TYPE_CHECKING = False
@@ -179,9 +180,8 @@ class Workspace:
                 for name, entry in entries:
                     yield base + name, entry
                     if len(levels) < depth and name.endswith("/"):
-                        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                         try:
-                            handles.append(os.open(entry.name, flags, dir_fd=handles[-1]))
+                            handles.append(os.open(entry.name, LISTED, dir_fd=handles[-1]))
                         except OSError:
                             continue
                         if self.door.marked is not None and self.door.marked(os.fstat(handles[-1])):

@@ -12,6 +12,7 @@ from hilt.errors import ToolError
 from hilt.files.door import Door, Place, not_a_file, plain_error
 from hilt.files.workspace import CHUNK_BYTES, FORCED_BYTES, MAX_BYTES, too_large
 from hilt.formats.digests import Digest
+from hilt.handles import FILE, LISTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def read_target(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool
             raise not_a_file(path, place.status.st_mode)
         if place.status.st_size > limit:
             raise _unchangeable(path, place.status.st_size, limit, force=force)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(place.name, flags, dir_fd=place.folder)
+        descriptor = os.open(place.name, FILE, dir_fd=place.folder)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -127,7 +127,7 @@ def make_folders(place: Place) -> int:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=folder)
                 sync(folder)
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            inner = os.open(name, LISTED, dir_fd=folder)
         finally:
             os.close(folder)
         folder = inner
@@ -239,7 +239,7 @@ def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_resu
     if not hasattr(os, "listxattr"):
         return
     with suppress(OSError):
-        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        source = os.open(name, FILE, dir_fd=folder)
         try:
             for attribute in os.listxattr(source):
                 if attribute == CAPABILITY:

@@ -18,7 +18,7 @@ from errno import EACCES, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from typing import NamedTuple
 
 from hilt.formats.names import fold, is_repository
-from hilt.handles import open_below
+from hilt.handles import FILE, LISTED, open_below, read_regular
 from hilt.sandbox import gitfiles
 from hilt.sandbox.profile import is_below
 
@@ -70,19 +70,14 @@ class Part(NamedTuple):
     def read(self) -> bytes | None:
         """Return its contents; None when it is not a regular file, too long, unreadable or missing."""
         try:
-            fd = os.open(self.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.folder)
+            fd = os.open(self.name, FILE, dir_fd=self.folder)
+            try:
+                data = read_regular(fd, _MAX_BYTES)
+            finally:
+                os.close(fd)
         except OSError:
             return None
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return None
-            with open(fd, "rb", closefd=False) as file:
-                data = file.read(_MAX_BYTES + 1)
-            return data if len(data) <= _MAX_BYTES else None
-        except OSError:
-            return None
-        finally:
-            os.close(fd)
+        return data if data is not None and len(data) <= _MAX_BYTES else None
 
 
 class Waypoint(NamedTuple):
@@ -171,10 +166,7 @@ class GitReader:
         fd = None
         root = self.root(path)
         try:
-            if root is not None:
-                fd = open_below(root, path[len(root.rstrip("/")) + 1 :])
-            else:
-                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(path, LISTED) if root is None else open_below(root, path[len(root.rstrip("/")) + 1 :])
         except OSError as error:
             if error.errno not in _UNREACHABLE:
                 raise

@@ -15,7 +15,7 @@ from itertools import count
 from time import monotonic, thread_time
 
 from hilt.errors import ToolError
-from hilt.handles import remove_tree
+from hilt.handles import LISTED, remove_tree
 from hilt.sandbox.spawning import Excess
 
 _SLICE_SECONDS = 0.003
@@ -229,7 +229,7 @@ def hold(path: str) -> Iterator[None]:
     while True:
         os.makedirs(path, 0o700, exist_ok=True)
         try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            folder = os.open(path, LISTED)
         except FileNotFoundError:
             continue  # already removed
         fcntl.flock(folder, fcntl.LOCK_SH)
@@ -248,7 +248,7 @@ def remove(path: str, *, unused_since: float | None = None) -> bool:
     import fcntl
 
     try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = os.open(path, LISTED)
     except OSError:
         return False
     try:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.names import fold, is_repository
+from hilt.handles import LISTED
 from hilt.homes import Homes
 
 # below the home directory: keys, tokens and passwords of programs
@@ -299,7 +300,7 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
     below = "" if path == "." else path + "/"
     is_git = ".git" in map(fold, path.split("/"))
     # by handle: the folder may be replaced while it is listed
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+    fd = os.open(path, LISTED, dir_fd=top)
     try:
         status = os.fstat(fd)
         if not os.access(".", os.X_OK, dir_fd=fd):

@@ -52,21 +52,18 @@ def file_bytes(folder: int, name: str, *, limit: int = MAX_BYTES, follow: bool =
     """Return the contents of a regular file in an open folder."""
     path = utf8_path(name)
     try:
-        with open(
-            os.open(name, handles.FILE & ~os.O_NOFOLLOW if follow else handles.FILE, dir_fd=folder), "rb", buffering=0
-        ) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnusableFile(f"{path} is not a regular file.")
-            pieces: list[bytes] = []
-            remaining = limit + 1
-            while remaining > 0 and (piece := file.read(remaining)):
-                pieces.append(piece)
-                remaining -= len(piece)
+        file = os.open(name, handles.FILE & ~os.O_NOFOLLOW if follow else handles.FILE, dir_fd=folder)
+        try:
+            data = handles.read_regular(file, limit)
+        finally:
+            os.close(file)
     except OSError as error:
         raise UnusableFile(_reason(error, path)) from None
-    if remaining <= 0:
+    if data is None:
+        raise UnusableFile(f"{path} is not a regular file.")
+    if len(data) > limit:
         raise UnusableFile(f"{path} has more than {limit:,} bytes.")
-    return b"".join(pieces)
+    return data
 
 
 def whole_folder(handle: int) -> WholeFolder:
