@@ -19,7 +19,7 @@ from hilt.formats.times import duration_seconds
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import local_time
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
-from hilt.surfaces.cli.person import run_for_person
+from hilt.surfaces.cli.person import for_person, run_for_person
 from hilt.surfaces.terminal_prompt import BY, Terminal, prompt
 
 _SECOND = 1_000_000_000
@@ -51,7 +51,7 @@ person at a terminal: no tool can approve its own calls."""
 
 def build_deny(parser: Parser) -> None:
     """Declare the arguments of `hilt deny`."""
-    parser.run = _run_deny
+    parser.run = _deny
     parser.details = "Also revokes an approval that was given and not used yet. Requires a person at a terminal."
     parser.add_argument("id", metavar="ID", help="The id of the approval; any unique prefix works")
     parser.add_argument("--reason", metavar="TEXT", default="", help="The reason to give the agent")
@@ -80,13 +80,11 @@ def _approve(
     return _settle(state, approval, _choose(screen, approval, kind), seconds)
 
 
-def _show(options: Options, arguments: Namespace) -> int:
-    def work(screen: Terminal) -> int:
-        approval = approvals.find(places.state_dir(os.environ), arguments.id)
-        sys.stdout.write(screen.page().draw(approval.asked, whole=True))
-        return 0
-
-    return run_for_person("approve", work)
+@for_person("approve")
+def _show(screen: Terminal, options: Options, arguments: Namespace) -> int:
+    approval = approvals.find(places.state_dir(os.environ), arguments.id)
+    sys.stdout.write(screen.page().draw(approval.asked, whole=True))
+    return 0
 
 
 def _seconds(value: str) -> int:
@@ -135,14 +133,11 @@ def _settle(state: str, approval: Approval, answer: UserAnswer, seconds: int | N
     return 0
 
 
-def _run_deny(options: Options, arguments: Namespace) -> int:
-    return run_for_person("deny", lambda _: _deny(arguments.id, arguments.reason))
-
-
-def _deny(id: str, reason: str) -> int:
+@for_person("deny")
+def _deny(_: Terminal, options: Options, arguments: Namespace) -> int:
     state = places.state_dir(os.environ)
-    before = approvals.find(state, id)
-    approvals.answer(state, before.id, UserAnswer("deny", reason, BY), revokes=True)
+    before = approvals.find(state, arguments.id)
+    approvals.answer(state, before.id, UserAnswer("deny", arguments.reason, BY), revokes=True)
     sys.stdout.write(f"Denied: {one_line(before.asked.tool)}, {_summary(before)}\n")
     if before.state == "approved":
         sys.stdout.write(f"It was approved before. To review the grants stored with it: {places.command('grants')}\n")

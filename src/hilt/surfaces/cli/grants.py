@@ -9,11 +9,11 @@ from hilt import places
 from hilt.desk import approvals
 from hilt.desk.approvals import Grant
 from hilt.desk.audit import workspace_id
-from hilt.desk.encoding import plain
 from hilt.formats.invisible import one_line
 from hilt.surfaces.cli.layout import local_time, print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
-from hilt.surfaces.cli.person import run_for_person
+from hilt.surfaces.cli.person import for_person
+from hilt.surfaces.terminal_prompt import Terminal
 
 
 def build(parser: Parser) -> None:
@@ -30,28 +30,22 @@ def build(parser: Parser) -> None:
     parser.examples = [("hilt grants", "List what is always allowed"), ("hilt grants revoke 4c1e", "Revoke one")]
 
 
-def _list(options: Options, arguments: Namespace) -> int:
+@for_person("grants")
+def _list(_: Terminal, options: Options, arguments: Namespace) -> int:
     workspace = workspace_id(options["workspace"]) if "workspace" in options else None
-    return run_for_person("grants", lambda _: _print(workspace, as_json=arguments.json))
-
-
-def _print(workspace: str | None, *, as_json: bool) -> int:
     grants = approvals.grants(places.state_dir(os.environ), workspace)
-    if as_json:
-        return print_json(
-            [{name: value for name, value in plain(grant).items() if name != "workspace"} for grant in grants]
-        )
+    if arguments.json:
+        rows = [grant._asdict() for grant in grants]
+        return print_json([{name: row[name] for name in row if name != "workspace"} for row in rows])
     sys.stdout.write("".join(map(_grant, grants)) or "There are no grants.\n")
     return 0
 
 
-def _revoke(options: Options, arguments: Namespace) -> int:
-    def work(_: object) -> int:
-        grant = approvals.revoke(places.state_dir(os.environ), arguments.id)
-        sys.stdout.write(f"No longer allowed: {one_line(grant.rule)}\n")
-        return 0
-
-    return run_for_person("grants", work)
+@for_person("grants")
+def _revoke(_: Terminal, options: Options, arguments: Namespace) -> int:
+    grant = approvals.revoke(places.state_dir(os.environ), arguments.id)
+    sys.stdout.write(f"No longer allowed: {one_line(grant.rule)}\n")
+    return 0
 
 
 def _grant(grant: Grant) -> str:

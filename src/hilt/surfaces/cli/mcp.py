@@ -11,7 +11,7 @@ from hilt.output.terminal import clip, inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli import mcp_install
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
-from hilt.surfaces.cli.person import run_for_person
+from hilt.surfaces.cli.person import for_person
 from hilt.surfaces.mcp import pipe
 from hilt.surfaces.mcp.command import ServeOptions, serve
 from hilt.surfaces.opening import open_runtime
@@ -58,10 +58,6 @@ def flags_of(arguments: Namespace) -> ServeOptions:
 # --- other servers --------------------------------------------------------------------------------------------------
 
 
-def _trust(options: Options, arguments: Namespace) -> int:
-    return run_for_person("mcp trust", lambda screen: _review(screen, options, arguments.server))
-
-
 def _list(options: Options, arguments: Namespace) -> int:
     """Print every server; nothing is started."""
     with open_runtime(options) as runtime:
@@ -95,10 +91,11 @@ def _described(server: desk.OtherServer) -> list[str]:
     return [*lines, *(f"  note: {note}" for note in server.notes)]
 
 
-def _review(screen: Terminal, options: Options, name: str) -> int:
+@for_person("mcp trust")
+def _trust(screen: Terminal, options: Options, arguments: Namespace) -> int:
     """Start a server, show how its definitions differ from the accepted ones, and prompt."""
     with open_runtime(options) as runtime:
-        review = desk.review(runtime, name)
+        review = desk.review(runtime, arguments.server)
         page = screen.page()
         for note in review.notes:
             screen.write(f"note: {one_line(note)}\n")

@@ -22,6 +22,7 @@ from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, ask_all, contr
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.desk.personal_files import SettingsChange
+    from hilt.surfaces.cli.parsing import Namespace, Options, Run
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -52,6 +53,13 @@ def _answer(questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
         finally:
             note = note_elsewhere(settled)
             screen.write(note and f"\n{note}")
+
+
+def for_person(command: str) -> Callable[[Callable[[Terminal, Options, Namespace], int]], Run]:
+    """Make a command of a function that only a person at the terminal may run."""
+    return lambda work: (
+        lambda options, arguments: run_for_person(command, lambda screen: work(screen, options, arguments))
+    )
 
 
 def run_for_person(command: str, work: Callable[[Terminal], int]) -> int:

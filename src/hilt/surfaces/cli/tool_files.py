@@ -19,7 +19,7 @@ from hilt.formats.invisible import decoded, one_line
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.layout import print_lines
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
-from hilt.surfaces.cli.person import person, run_for_person
+from hilt.surfaces.cli.person import for_person, person
 from hilt.surfaces.cli.trust import trust_file
 from hilt.surfaces.opening import open_runtime, surroundings_of
 from hilt.surfaces.terminal_prompt import Terminal
@@ -169,13 +169,10 @@ def _lines_of_tool(checked: CheckedTool) -> list[str]:
     return [*lines, *(f"{origin}: {fault}" for fault in checked.faults)]
 
 
-def _trust(options: Options, arguments: Namespace) -> int:
-    return run_for_person("tools trust", lambda screen: _trust_tools(screen, options, arguments.path))
-
-
-def _trust_tools(screen: Terminal, options: Options, path: str | None) -> int:
+@for_person("tools trust")
+def _trust(screen: Terminal, options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
-        files = custom_tools.files_to_trust(runtime, path)
+        files = custom_tools.files_to_trust(runtime, arguments.path)
     answers = [trust_file(screen, file) for file in files]
     if not answers:
         screen.write("No tool needs trust.\n")
@@ -185,13 +182,11 @@ def _trust_tools(screen: Terminal, options: Options, path: str | None) -> int:
 # --- install and remove ---------------------------------------------------------------------------------------------
 
 
-def _install(options: Options, arguments: Namespace) -> int:
-    def install(screen: Terminal) -> int:
-        tools = installed_tools.staged(arguments.source, partial(surroundings_of, options))
-        answers = [_install_one(screen, tool) for tool in tools]
-        return 0 if all(answers) else 1
-
-    return run_for_person("tools install", install)
+@for_person("tools install")
+def _install(screen: Terminal, options: Options, arguments: Namespace) -> int:
+    tools = installed_tools.staged(arguments.source, partial(surroundings_of, options))
+    answers = [_install_one(screen, tool) for tool in tools]
+    return 0 if all(answers) else 1
 
 
 def _install_one(screen: Terminal, tool: StagedTool) -> bool:
@@ -219,14 +214,12 @@ def _declared(tool: StagedTool) -> list[str]:
     return [*facts, *(f"broken: {problem}" for problem in preview.problems)]
 
 
-def _remove(options: Options, arguments: Namespace) -> int:
-    def remove(screen: Terminal) -> int:
-        for path in installed_tools.removable(arguments.name, partial(open_runtime, {})):
-            if not screen.agrees(f"Remove {one_line(path)}?"):
-                screen.write("Not removed.\n")
-                return 1
-            installed_tools.remove(path)
-            screen.write("Removed.\n")
-        return 0
-
-    return run_for_person("tools remove", remove)
+@for_person("tools remove")
+def _remove(screen: Terminal, options: Options, arguments: Namespace) -> int:
+    for path in installed_tools.removable(arguments.name, partial(open_runtime, {})):
+        if not screen.agrees(f"Remove {one_line(path)}?"):
+            screen.write("Not removed.\n")
+            return 1
+        installed_tools.remove(path)
+        screen.write("Removed.\n")
+    return 0

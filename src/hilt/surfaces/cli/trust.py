@@ -13,7 +13,7 @@ from hilt.formats.invisible import decoded, one_line
 from hilt.loaders import ProjectFile
 from hilt.surfaces.cli.layout import local_time, print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
-from hilt.surfaces.cli.person import run_for_person
+from hilt.surfaces.cli.person import for_person
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Terminal
 
@@ -49,17 +49,14 @@ Requires a person at a terminal."""
 def _run(options: Options, arguments: Namespace) -> int:
     if arguments.path is None:
         return _list(options, arguments)
-    return run_for_person("trust", lambda screen: _trust(screen, options, arguments.path))
+    return _trust(options, arguments)
 
 
-def _list(options: Options, arguments: Namespace) -> int:
+@for_person("trust")
+def _list(_: Terminal, options: Options, arguments: Namespace) -> int:
     folder = options.get("workspace") or places.workspace_dir(os.environ, ".")
-    return run_for_person("trust", lambda _: _print(folder, as_json=arguments.json))
-
-
-def _print(folder: str, *, as_json: bool) -> int:
     files = list(desk.known(places.state_dir(os.environ), folder).values())
-    if as_json:
+    if arguments.json:
         return print_json(files)
     for file in files:
         state = _STATES[file.state].format(since=local_time(file.since or 0))
@@ -69,20 +66,18 @@ def _print(folder: str, *, as_json: bool) -> int:
     return 0
 
 
-def _revoke(options: Options, arguments: Namespace) -> int:
-    return run_for_person("trust", lambda _: _forget(arguments.path))
-
-
-def _forget(path: str) -> int:
-    desk.distrust_path(places.state_dir(os.environ), path)
-    sys.stdout.write(f"No longer trusted: {one_line(path)}\n")
+@for_person("trust")
+def _revoke(_: Terminal, options: Options, arguments: Namespace) -> int:
+    desk.distrust_path(places.state_dir(os.environ), arguments.path)
+    sys.stdout.write(f"No longer trusted: {one_line(arguments.path)}\n")
     return 0
 
 
-def _trust(screen: Terminal, options: Options, path: str) -> int:
-    files = desk.files_at(path, partial(open_runtime, options))
+@for_person("trust")
+def _trust(screen: Terminal, options: Options, arguments: Namespace) -> int:
+    files = desk.files_at(arguments.path, partial(open_runtime, options))
     answers = [_trust_one_of(screen, file, len(files)) for file in files]
-    answers += [_trust_without(screen, file) for file in desk.removed(places.state_dir(os.environ), path)]
+    answers += [_trust_without(screen, file) for file in desk.removed(places.state_dir(os.environ), arguments.path)]
     return 0 if all(answers) else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from hilt.call import Call, Result
@@ -20,17 +21,19 @@ _SHOWN = 20
 
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
-    parser.run = _list_some
+    parser.run = partial(_run, action="list", limit=_SHOWN)
     parser.details = """One id covers everything that one call changed. Without a command, the newest changes are
 listed. A restore is a change too, so it can be undone."""
-    listing = parser.command("list", "List all changes, newest first", _list)
+    listing = parser.command("list", "List all changes, newest first", partial(_run, action="list"))
     last = parser.command("last", "Show the last change, prompt, and undo it", _last)
     last.add_argument("--yes", action="store_true", help="Undo it without a prompt")
-    preview = parser.command("preview", "Show what a restore would change", _preview)
-    restore = parser.command("restore", "Restore files to their state before a change", _restore)
+    preview = parser.command("preview", "Show what a restore would change", partial(_run, action="preview"))
+    restore = parser.command("restore", "Restore files to their state before a change", partial(_run, action="restore"))
     for below in (preview, restore):
         below.add_argument("id", metavar="ID", help="The id of the change; any unique prefix works")
-    clear = parser.command("clear", "Delete the change history of this folder; files stay as they are", _clear)
+    clear = parser.command(
+        "clear", "Delete the change history of this folder; files stay as they are", partial(_run, action="clear")
+    )
     for below in (parser, listing, last, preview, restore, clear):
         below.add_argument("--json", action="store_true", help="Print JSON")
         if below is not last:
@@ -52,32 +55,15 @@ to prompt on, nothing is undone unless --yes is given."""
     ]
 
 
-def _list_some(options: Options, arguments: Namespace) -> int:
-    return _run_action(options, arguments, {"action": "list", "limit": _SHOWN})
-
-
-def _list(options: Options, arguments: Namespace) -> int:
-    return _run_action(options, arguments, {"action": "list"})
-
-
-def _preview(options: Options, arguments: Namespace) -> int:
-    return _run_action(options, arguments, {"action": "preview", "id": arguments.id})
-
-
-def _restore(options: Options, arguments: Namespace) -> int:
-    return _run_action(options, arguments, {"action": "restore", "id": arguments.id})
-
-
-def _clear(options: Options, arguments: Namespace) -> int:
-    return _run_action(options, arguments, {"action": "clear"})
-
-
-def _run_action(options: Options, arguments: Namespace, args: dict[str, Any]) -> int:
+def _run(options: Options, arguments: Namespace, *, action: str, **args: Any) -> int:
+    """Call undo with this action; some actions take the id of a change."""
+    if "id" in arguments:
+        args["id"] = arguments.id
     try:
         with open_runtime(options, **person()) as runtime:
-            if args["action"] == "clear":
+            if action == "clear":
                 runtime.parts.trail.release_reserve()
-            result = runtime.request(Call("undo", args))
+            result = runtime.request(Call("undo", {"action": action, **args}))
     except ToolError as error:
         result = Result(error=error)
     if arguments.raw or result.error is not None:
