@@ -78,7 +78,7 @@ class EventWatch:
         version, tidied_at = -1, 0.0
         while not self._ended.wait(POLL_SECONDS):
             try:
-                for event in (*self._observer.poll(), *self._hosts.poll()):
+                for event in self._observer.poll():
                     self._events.append(event)
                 current = self._reading.version()
                 if current != version:
@@ -87,7 +87,7 @@ class EventWatch:
                 now = time.monotonic()
                 if now - tidied_at > TIDY_SECONDS:
                     tidied_at = now
-                    for event in self._calls.poll():
+                    for event in (*self._hosts.poll(), *self._calls.poll()):
                         self._events.append(event)
                     self._events.forget(self._position)
                 if now - self._pruned_at > PRUNE_SECONDS or self._unpruned > PRUNE_EVENTS:

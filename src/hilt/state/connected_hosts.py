@@ -12,8 +12,6 @@ from hilt.formats.times import Moment
 from hilt.state.events import NewEvent
 from hilt.state.locks import ProcessMark, read_mark
 
-CHECK_SECONDS = 1.0  # between two checks for hosts whose process was killed
-
 _FOLDER = "hosts"
 _NEW_SECONDS = 60.0  # after which a mark that is being made is an orphan
 
@@ -67,20 +65,10 @@ class HostObserver:
 
     def __init__(self, state: str) -> None:
         self._state = state
-        self._folder = os.path.join(state, _FOLDER)
-        self._stamp = -1
-        self._checked_at = 0.0
         self._hosts: dict[str, ConnectedHost] | None = None
 
     def poll(self) -> list[NewEvent]:
         """Return the changes since the last call; none on the first call."""
-        stamp = 0
-        with suppress(FileNotFoundError):
-            stamp = os.stat(self._folder).st_mtime_ns
-        now = time.monotonic()
-        if stamp == self._stamp and now - self._checked_at < CHECK_SECONDS:
-            return []
-        self._stamp, self._checked_at = stamp, now
         before, hosts = self._hosts, {host.id: host for host in connected_hosts(self._state)}
         self._hosts = hosts
         if before is None:

@@ -152,12 +152,7 @@ class HttpApp:
     """The ASGI application. Lives in one event loop."""
 
     def __init__(self, parts: AppParts) -> None:
-        self._workspaces = parts.workspaces
-        self._tokens = parts.tokens
-        self._access = parts.access
-        self._feed = parts.feed
-        self._files = parts.files
-        self._mcp = parts.mcp
+        self._parts = parts
         self._loop = asyncio.get_running_loop()
         self._quick_threads = CallThreads(QUICK_THREADS)
         self._slow_threads = CallThreads(SLOW_THREADS)
@@ -204,11 +199,11 @@ class HttpApp:
             return from_error(error)
         if isinstance(error, BadBody):
             return HttpProblem(error.status, sentence(error.reason))
-        incident = log_incident(self._workspaces.first.runtime.parts.state, error)
+        incident = log_incident(self._parts.workspaces.first.runtime.parts.state, error)
         return from_error(incident, 500, incident=incident.details["incident"])
 
     async def _http(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
-        refusal = self._access.refusal(headers)
+        refusal = self._parts.access.refusal(headers)
         if refusal is not None:
             raise HttpProblem(refusal[0], sentence(refusal[1]))
         path, method = scope["raw_path"].decode("ascii"), scope["method"]
@@ -237,7 +232,7 @@ class HttpApp:
         await self._answer(route, parts, query, scope, headers, receive, send)
 
     def _identify(self, headers: Headers) -> Caller:
-        caller = self._tokens.caller(bearer(headers))
+        caller = self._parts.tokens.caller(bearer(headers))
         if not self._rates[caller].take():
             raise HttpProblem(429, "Too many requests.", headers=((b"retry-after", b"1"),))
         if caller is None:
@@ -263,7 +258,7 @@ class HttpApp:
         if route is calling.ROUTE:
             await self._call(body, query.get("workspace"), scope, send, streams=query["stream"] == 1)
         elif route.path == METRICS:
-            data = await self.quick(lambda: records.metrics(self._workspaces.first))
+            data = await self.quick(lambda: records.metrics(self._parts.workspaces.first))
             await _send_body(send, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
         elif route.run is None:
             await _send_body(send, 200, self._document)
@@ -271,7 +266,7 @@ class HttpApp:
             run, (fields, folder) = route.run, _read_body(route, body)
             if route.takes_folder and folder is None:
                 folder = query.get("workspace")
-            served = self._workspaces.find(folder)
+            served = self._parts.workspaces.find(folder)
             names = {name: unquote(part, errors="replace") for name, part in parts.items()}
             request = ApiRequest(names, query, fields)
             answer = await self.quick(lambda: _encoded(run(served, request)))
@@ -279,7 +274,7 @@ class HttpApp:
 
     async def _call(self, body: bytes, folder: str | None, scope: Scope, send: Send, *, streams: bool) -> None:
         call, body_folder = read_call(_decoded(body))
-        served = self._workspaces.find(folder if body_folder is None else body_folder)
+        served = self._parts.workspaces.find(folder if body_folder is None else body_folder)
         running = HttpCall(served, call, self.quick, self.slow)
         connection: HttpConnection = scope["hilt.connection"]
         connection.lost = running.cancel
@@ -306,15 +301,15 @@ class HttpApp:
         if caller != "agents":
             raise HttpProblem(403, f"{MCP} does not accept {_OWNERS[caller]} token.")
         query = read_query(_MCP_ROUTE, scope["query_string"])
-        served = self._workspaces.find(query.get("workspace"))
-        await self._mcp[served.runtime.parts.root](scope, receive, send)
+        served = self._parts.workspaces.find(query.get("workspace"))
+        await self._parts.mcp[served.runtime.parts.root](scope, receive, send)
 
     # --- static files ---------------------------------------------------------------------------------------------
 
     def _file(self, path: str, headers: Headers) -> StaticFile | None:
         if path == METRICS and b"text/html" not in b"".join(headers.get(b"accept", ())):
             return None  # for Prometheus; a browser gets the page of that name
-        return self._files.get(path)
+        return self._parts.files.get(path)
 
     async def _send_file(self, file: StaticFile, method: str, headers: Headers, send: Send) -> None:
         if method not in ("GET", "HEAD"):
@@ -344,7 +339,7 @@ class HttpApp:
     # --- WebSockets -----------------------------------------------------------------------------------------------
 
     async def _websocket(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
-        refusal = self._access.refusal(headers)
+        refusal = self._parts.access.refusal(headers)
         if refusal is not None:
             raise HttpProblem(403, sentence(refusal[1]))
         if scope["raw_path"] != EVENTS.encode():
@@ -353,7 +348,7 @@ class HttpApp:
         assert match is not None  # noqa: S101
         query = _read_events_query(match[0]["GET"], scope)
         connection = scope.get("hilt.connection")
-        socket = EventSocket(self._feed, self.attendance, self.quick, self._tokens.person, receive, send)
+        socket = EventSocket(self._parts.feed, self.attendance, self.quick, self._parts.tokens.person, receive, send)
         await socket.serve(query.get("after"), query["recent"], lambda: setattr(connection, "is_idle", False))
 
     # --- responses ------------------------------------------------------------------------------------------------
