@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
     from hilt.surfaces.mcp.call_tasks import CallTasks
-    from hilt.surfaces.mcp.front import HostConnection
+    from hilt.surfaces.mcp.command import HostConnection
 
 IDLE_SECONDS = 1800
 START_SECONDS = 20
@@ -482,7 +482,7 @@ class Resident:
         environ: dict[str, str],
         shared: Shared,
     ) -> None:
-        from hilt.surfaces.mcp.front import HostConnection
+        from hilt.surfaces.mcp.command import HostConnection
 
         host = HostConnection(runtime, connection.fileno(), options, environ, self._tasks())
         with self._lock:

@@ -1,3 +1,5 @@
+"""Skills as MCP resources and prompts, and commands as prompts."""
+
 from __future__ import annotations
 
 import asyncio
@@ -68,7 +70,7 @@ def test_skills_are_resources_and_prompts_and_commands_are_prompts(command, kind
         assert "untrusted content" in loaded.messages[0].content.text
         assert fixed.messages[0].content.text == "Fix 12."
         assert same_name.messages[0].content.text == "The command."
-        assert "\nRead .\n" in skill.text
+        assert "\nRead $1.\n" in skill.text
         assert file.text == "deep\n"
 
     run(test())

@@ -49,10 +49,10 @@ _FIRST_ID = 1 << 30  # of our requests; the SDK counts its own from 1
 class ActiveRequest:
     """A request that the front loop answers itself, and what its call reports to."""
 
-    def __init__(self, requests: Requests, plain: Plain, line: bytes) -> None:
+    def __init__(self, requests: Requests, plain: Plain, message: Any) -> None:
         self._requests = requests
         self.plain = plain
-        self.line = line
+        self.message = message
         self.since = time.monotonic()
         self.is_cancelled = False
         self.call: ClientCall | None = None
@@ -125,7 +125,7 @@ class Requests:
         """Whether only the client's answers can make room: they may be queued behind its next requests."""
         return len(self._active) >= REQUESTS_MAX and self.questions.is_open
 
-    def answer(self, plain: Plain, line: bytes) -> None:
+    def answer(self, plain: Plain, message: Any) -> None:
         """Answer a request, or let the SDK do it."""
         client = plain.client or self.client
         if plain.method == "ping":
@@ -133,9 +133,9 @@ class Requests:
         elif plain.method == "server/discover":
             self._send(plain.id, discovery_result(self.instructions, completes=self._completes))
         elif client is None or (plain.method == "tools/call" and not self._runs_here(plain.params)):
-            self._front.forward(line, (plain.id, plain.method, plain.params))
+            self._front.forward(message)
         else:
-            request = ActiveRequest(self, plain, line)
+            request = ActiveRequest(self, plain, message)
             with self._lock:
                 self._active[plain.id] = request
             if plain.method == "tools/list":
@@ -165,8 +165,7 @@ class Requests:
         except Exception:  # noqa: BLE001 -- the SDK fails in the same way, and reports it
             with self._lock:
                 if not request.is_cancelled:
-                    plain = request.plain
-                    self._front.forward(request.line, (plain.id, plain.method, plain.params))
+                    self._front.forward(request.message)
                 self._finish(request)
             return
         if self._finish(request):

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hilt.runtime import Runtime
+from hilt.surfaces import Usage
 from hilt.surfaces.mcp.content import Choice
-from hilt.surfaces.mcp.pipe import new_session
+from hilt.surfaces.mcp.pipe import FAREWELL, new_session
 from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.call import Call, Result
+    from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.front import Front
     from hilt.surfaces.mcp.resources import Provider
 
 START_SECONDS = 2.0  # without garbage collection
 
+_NAME = re.compile("mcp-[0-9a-f]{16}")  # of a session that a pipe proposes
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -63,9 +67,37 @@ def _chosen_session(options: dict[str, str]) -> str | None:
     return options.get("session") or os.environ.get("HILT_SESSION")
 
 
+class Wires:
+    """Standard input and output, hidden from the rest of the process: prints go to standard error."""
+
+    def __init__(self) -> None:
+        try:
+            self.input = _move(0, os.open(os.devnull, os.O_RDONLY))
+            self.output = _move(1, _print_target())
+        except OSError:
+            raise Usage("mcp needs standard input and output to be open") from None
+
+
+def _print_target() -> int:
+    """Return a descriptor for prints: standard error, or the null device if that is closed."""
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+def _move(descriptor: int, replacement: int) -> int:
+    """Move a standard stream to a new descriptor, and put the replacement in its place."""
+    from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+    new_descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+    os.dup2(replacement, descriptor)
+    os.close(replacement)
+    return new_descriptor
+
+
 def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider]) -> int:
     from hilt.surfaces.mcp.front import Front
-    from hilt.surfaces.mcp.standard_streams import Wires
 
     wires = Wires()
     chosen = _chosen_session(options)
@@ -143,3 +175,39 @@ def _run(runtime: Runtime, main: Any) -> int:
     with suppress(asyncio.CancelledError):
         loop.run_until_complete(guarded())
     return ending.number
+
+
+class HostConnection:
+    """A host of a process that serves several hosts, and its session."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        descriptor: int,
+        options: Mapping[str, str],
+        environ: Mapping[str, str],
+        tasks: CallTasks,
+    ) -> None:
+        """Serve a host with these options and this environment on a socket; `tasks` outlive the connection."""
+        from hilt.surfaces.mcp.front import Front
+
+        chosen = options.get("session") or environ.get("HILT_SESSION")
+        proposed = options.get("connection", "")
+        self.session = chosen or (proposed if _NAME.fullmatch(proposed) else new_session())
+        self._is_private = chosen is None
+        self._runtime = runtime
+        self._tasks = tasks
+        choice = Choice("search" in options, "lean" in options)
+        farewell = FAREWELL if "connection" in options else b""  # only our own pipe understands it
+        session = Session(self.session)
+        self.front = Front(
+            runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks, shares=True
+        )
+
+    def run(self) -> None:
+        """Serve until the host disconnects; then end its session, unless the user chose its name."""
+        self._runtime.watch_deadlines()
+        self.front.run()
+        if self._is_private and self.front.is_complete:
+            self._tasks.end((self._runtime.parts.id, self.session))
+            self._runtime.end_session(self.session)

@@ -6,9 +6,7 @@ imports take longer than everything else. The SDK then receives the handshake ag
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import select
 import threading
 from collections import deque
@@ -25,7 +23,7 @@ from hilt.surfaces.mcp.active_requests import CANCELLED, Requests, error_respons
 from hilt.surfaces.mcp.client_call import Rounds
 from hilt.surfaces.mcp.content import Choice
 from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineInput, LineOutput
-from hilt.surfaces.mcp.pipe import FAREWELL, TOOLS_CHANGED, is_pipe, new_session
+from hilt.surfaces.mcp.pipe import TOOLS_CHANGED, is_pipe
 from hilt.surfaces.mcp.plain import (
     BATCHES,
     LOG_LEVELS,
@@ -57,7 +55,6 @@ INVALID_REQUEST = -32600
 _CHUNK_BYTES = 1 << 18
 _RETRY_MS = 5
 _INITIALIZED = "notifications/initialized"
-_NAME = re.compile("mcp-[0-9a-f]{16}")  # of a session that a pipe proposes
 
 
 class Front:
@@ -110,7 +107,7 @@ class Front:
         self._tools = ToolChanges(runtime, self._output, self._notifies)
         self._lock = threading.RLock()
         self._forwarded: set[Any] = set()  # ids of requests that the SDK answers
-        self._waiting: deque[tuple[bytes, Any]] = deque()  # messages that wait for the client to read, or for a slot
+        self._waiting: deque[Any] = deque()  # messages that wait for the client to read, or for a slot
         self._lines = LineInput()
         self._sdk: SdkThread | None = None
         self._host: ProcessMark | None = None
@@ -199,11 +196,11 @@ class Front:
     def _continue(self) -> None:
         """Handle waiting messages as long as there is room, or refuse them if only answers can make room."""
         while self._waiting and (self._has_room or self._requests.is_blocked):
-            line, message = self._waiting.popleft()
+            message = self._waiting.popleft()
             if self._requests.is_blocked and (request := request_of(message)) is not None:
                 self._output.send(error_response(request[0], BUSY, f"{REQUESTS_MAX} requests are active"))
             else:
-                self._handle(line, message)
+                self._handle(message)
 
     @property
     def _has_room(self) -> bool:
@@ -230,37 +227,37 @@ class Front:
             if len(rest) < len(message):
                 if not rest:
                     return
-                line, message = json.dumps(rest).encode(), rest
+                message = rest
         for part in message if isinstance(message, list) else [message]:
             if isinstance(part, dict) and part.get("method") == CANCELLED:
                 self._cancel(part)
         if _may_wait(message) and (self._waiting or not self._has_room):
-            self._waiting.append((line, message))
+            self._waiting.append(message)
         else:
-            self._handle(line, message)
+            self._handle(message)
 
-    def _handle(self, line: bytes, message: Any) -> None:
+    def _handle(self, message: Any) -> None:
         request = request_of(message)
         if request is not None and self.is_active(request[0]):
             self._output.send(error_response(request[0], INVALID_REQUEST, IN_USE))
         elif self._forwards_all:
-            self.forward(line, request)
+            self.forward(message)
         elif not self._has_era:
-            self._open(line, message)
+            self._open(message)
         elif request is None and _is_notification(message):
             self._is_initialized = self._is_initialized or message["method"] == _INITIALIZED
             if self._sdk is not None:
-                self.forward(line)
+                self.forward(message)
         elif (plain := plain_of(message, modern=self._requests.is_modern)) is None:
             if request is not None and request[1] == "initialize":
                 self._forwards_all = True  # the SDK negotiates again
             elif request is not None and request[1] == "logging/setLevel" and request[2].get("level") in LOG_LEVELS:
                 self._requests.questions.log_level = request[2]["level"]
-            self.forward(line, request)
+            self.forward(message)
         else:
-            self._requests.answer(plain, line)
+            self._requests.answer(plain, message)
 
-    def _open(self, line: bytes, message: Any) -> None:
+    def _open(self, message: Any) -> None:
         """Handle the first message, which determines the era of the protocol."""
         handshake = handshake_of(message)
         if handshake is not None:
@@ -277,12 +274,12 @@ class Front:
             plain = plain_of(message, modern=True)
             if plain is not None:
                 self._opening = {"jsonrpc": "2.0", "id": self.replayed, "method": "server/discover", "params": meta}
-                self._requests.answer(plain, line)
+                self._requests.answer(plain, message)
             else:
-                self.forward(line, request_of(message))
+                self.forward(message)
         else:
             self._forwards_all = True
-            self.forward(line, request_of(message))
+            self.forward(message)
         client = client_in(message)
         if client is not None:
             self._threads.put(partial(self._mark_host, client))
@@ -308,13 +305,14 @@ class Front:
         params = message.get("params")
         id = params.get("requestId") if isinstance(params, dict) else None
         if isinstance(id, int | str):
-            self._waiting = deque(item for item in self._waiting if not _is_request(item[1], id))
+            self._waiting = deque(item for item in self._waiting if not _is_request(item, id))
             self._requests.cancel(id)
 
     # --- the SDK, and who answers requests ------------------------------------------------------------------------
 
-    def forward(self, line: bytes, request: tuple[Any, str, Mapping[str, Any]] | None = None) -> None:
+    def forward(self, message: Any) -> None:
         """Let the SDK answer a message."""
+        request = request_of(message)
         with self._lock:
             if self._has_ended:
                 return
@@ -324,10 +322,10 @@ class Front:
                 self._threads.put(lambda: self.listed(lambda: False))
                 self._sdk = self._tools.sdk = SdkThread(self._serving, self._output, self)
                 if self._opening is not None:
-                    self._sdk.feed(json.dumps(self._opening).encode())
+                    self._sdk.feed(self._opening)
                 if self._is_initialized:
-                    self._sdk.feed(json.dumps({"jsonrpc": "2.0", "method": _INITIALIZED}).encode())
-            self._sdk.feed(line)
+                    self._sdk.feed({"jsonrpc": "2.0", "method": _INITIALIZED})
+            self._sdk.feed(message)
 
     def _serving(self) -> Serving:
         from hilt.surfaces.mcp.server import Serving
@@ -347,7 +345,7 @@ class Front:
         if id in self._requests:
             return True
         with self._lock:
-            return id in self._forwarded or (self._sdk is not None and self._sdk.is_active(id))
+            return id in self._forwarded or (self._sdk is not None and id in self._sdk.active)
 
     def settled(self, id: Any) -> None:
         """Record that the SDK has answered a request, or will not."""
@@ -441,40 +439,6 @@ class ToolChanges:
         self._ended.set()
         if self._stop is not None:
             self._stop()
-
-
-class HostConnection:
-    """One host, and its session."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        descriptor: int,
-        options: Mapping[str, str],
-        environ: Mapping[str, str],
-        tasks: CallTasks,
-    ) -> None:
-        """Serve a host with these options and this environment on a socket; `tasks` outlive the connection."""
-        chosen = options.get("session") or environ.get("HILT_SESSION")
-        proposed = options.get("connection", "")
-        self.session = chosen or (proposed if _NAME.fullmatch(proposed) else new_session())
-        self._is_private = chosen is None
-        self._runtime = runtime
-        self._tasks = tasks
-        choice = Choice("search" in options, "lean" in options)
-        farewell = FAREWELL if "connection" in options else b""  # only our own pipe understands it
-        session = Session(self.session)
-        self.front = Front(
-            runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks, shares=True
-        )
-
-    def run(self) -> None:
-        """Serve until the host disconnects; then end its session, unless the user chose its name."""
-        self._runtime.watch_deadlines()
-        self.front.run()
-        if self._is_private and self.front.is_complete:
-            self._tasks.end((self._runtime.parts.id, self.session))
-            self._runtime.end_session(self.session)
 
 
 def _is_notification(message: Any) -> bool:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types import INVALID_REQUEST
 from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from hilt import wire
-from hilt.errors import ToolError
 from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineOutput
 from hilt.surfaces.mcp.plain import BATCHES
-from hilt.surfaces.mcp.sdk_thread import FrontLoop
+from hilt.surfaces.mcp.sdk_thread import FrontLoop, SdkThread
 from hilt.surfaces.mcp.server import Serving
 
 BATCH_MAX = 256
@@ -105,13 +104,12 @@ def batch_of(values: list[Any]) -> tuple[list[Message], list[InvalidMessage]]:
 # --- streams --------------------------------------------------------------------------------------------------------
 
 
-async def serve(serving: Serving, output: LineOutput, front: FrontLoop, began: Callable[[ClientLines], None]) -> None:
-    """Serve one client until its input ends; `began` receives the queue that lines are put into."""
+async def serve(serving: Serving, output: LineOutput, front: FrontLoop, thread: SdkThread) -> None:
+    """Serve one client until its input ends."""
     replies = _ReplyStream(output, front.replayed)
-    lines = ClientLines(replies, lambda: serving.asks, front)
-    began(lines)
+    messages = _ClientMessages(replies, lambda: serving.asks, front, thread)
     try:
-        await serve_dual_era_loop(serving.server, lines, replies, lifespan_state={})
+        await serve_dual_era_loop(serving.server, messages, replies, lifespan_state={})
     finally:
         replies.end()
         serving.close()
@@ -184,34 +182,27 @@ class _ReplyStream:
         return None
 
 
-class ClientLines:
-    """The stream that the SDK reads messages from; answers invalid lines itself."""
+class _ClientMessages:
+    """The stream that the SDK reads messages from; answers invalid messages itself."""
 
-    def __init__(self, output: _ReplyStream, asks: Callable[[], bool], front: FrontLoop) -> None:
+    def __init__(self, output: _ReplyStream, asks: Callable[[], bool], front: FrontLoop, thread: SdkThread) -> None:
         self._output = output
         self._asks = asks
         self._front = front
-        self.lines: deque[bytes] = deque()
-        self._ended = False
-        self._more = asyncio.Event()
+        self._thread = thread
+        self._more = asyncio.Event()  # set when a message, the end, or room may have come
         self._parts: deque[Message] = deque()  # of a batch
-        self.active: set[Any] = set()
-        self._has_room_again = asyncio.Event()
+        self._active: set[Any] = set()
+        self._loop = asyncio.get_running_loop()
         output.settled = self._settled
-        output.has_asked = self._has_room_again.set
+        output.has_asked = self._more.set
+        thread.active = self._active
+        thread.wake = self._wake
 
-    def take(self, line: bytes) -> None:
-        """Queue a line."""
-        self.lines.append(line)
-        self._more.set()
-
-    def end(self) -> None:
-        """End the input."""
-        self._ended = True
-        self._more.set()
-        self._has_room_again.set()
-
-    # --- lines into messages --------------------------------------------------------------------------------------
+    def _wake(self) -> None:
+        """Check again for messages; called from any thread."""
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._more.set)
 
     async def __anext__(self) -> SessionMessage | Exception:
         while True:
@@ -228,10 +219,10 @@ class ClientLines:
                 self._output.asked.discard(message.id)
             if not isinstance(message, JSONRPCRequest):
                 return SessionMessage(message)
-            if message.id in self.active:
+            if message.id in self._active:
                 await self._reject(message.id, INVALID_REQUEST, IN_USE)
             elif await self._has_room():
-                self.active.add(message.id)
+                self._active.add(message.id)
                 return SessionMessage(message, self._metadata(message.id))
             else:
                 await self._reject(message.id, BUSY, f"{REQUESTS_MAX} requests are active")
@@ -241,37 +232,27 @@ class ClientLines:
         while True:
             if self._parts:
                 return self._parts.popleft()
-            if self.lines:
-                if len(self.lines) == LINES_MAX:
+            self._more.clear()
+            if waiting := self._thread.messages:
+                if len(waiting) == LINES_MAX:
                     self._front.resume()
-                message = await self._message(self.lines.popleft())
-                if message is not None:
-                    return message
-            elif self._ended:
+                value = waiting.popleft()
+                if not isinstance(value, list) or self._output.version != BATCHES:
+                    return message_of(value)
+                self._take(*batch_of(value))
+            elif self._thread.has_ended:
                 raise StopAsyncIteration
             else:
-                self._more.clear()
                 await self._more.wait()
 
-    async def _message(self, line: bytes) -> Message | None:
-        """Return the message of a line; None for a batch, whose messages are queued."""
-        try:
-            value = wire.decode_value(line)
-        except ToolError as error:
-            raise InvalidMessage(PARSE_ERROR, error.message) from None
-        if not isinstance(value, list) or self._output.version != BATCHES:
-            return message_of(value)
-        await self._take(*batch_of(value))
-        return None
-
-    async def _take(self, messages: list[Message], invalid: list[InvalidMessage]) -> None:
+    def _take(self, messages: list[Message], invalid: list[InvalidMessage]) -> None:
         """Queue the messages of a batch; its errors are answered together with the rest."""
         batches = self._output.batches
         batch = _RequestBatch(set(), [])
         for message in messages:
             if not isinstance(message, JSONRPCRequest):
                 self._parts.append(message)
-            elif message.id in self.active or message.id in batches or self._front.is_active(message.id):
+            elif message.id in self._active or message.id in batches or self._front.is_active(message.id):
                 invalid.append(InvalidMessage(INVALID_REQUEST, IN_USE, message.id))
             else:
                 self._parts.append(message)
@@ -285,11 +266,11 @@ class ClientLines:
 
     async def _has_room(self) -> bool:
         """Wait for room; return False if the message that would make room may be queued behind this request."""
-        while len(self.active) >= REQUESTS_MAX:
-            if self._asks() or self._ended:
+        while len(self._active) >= REQUESTS_MAX:
+            self._more.clear()
+            if self._asks() or self._thread.has_ended:
                 return False
-            self._has_room_again.clear()
-            await self._has_room_again.wait()
+            await self._more.wait()
         return True
 
     def _metadata(self, id: Any) -> ServerMessageMetadata:
@@ -300,12 +281,12 @@ class ClientLines:
         return ServerMessageMetadata(on_request_unanswered=unanswered)
 
     def _settled(self, id: Any) -> None:
-        self.active.discard(id)
-        self._has_room_again.set()
+        self._active.discard(id)
+        self._more.set()
         self._front.settled(id)
 
     async def _reject(self, id: Any, code: int, reason: str) -> None:
-        if id not in self.active:
+        if id not in self._active:
             self._front.settled(id)
         await self._output.answer(id, InvalidMessage(code, reason, id).answer)
 
@@ -318,7 +299,8 @@ class ClientLines:
 
     async def aclose(self) -> None:
         """Stop reading."""
-        self.end()
+        self._thread.has_ended = True
+        self._more.set()
 
     async def __aenter__(self) -> Self:
         return self

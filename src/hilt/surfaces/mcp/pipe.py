@@ -369,7 +369,7 @@ def _served_here(options: Mapping[str, str]) -> socket:
     import threading
 
     from hilt.surfaces.mcp.call_tasks import CallTasks
-    from hilt.surfaces.mcp.front import HostConnection
+    from hilt.surfaces.mcp.command import HostConnection
     from hilt.surfaces.opening import open_runtime
 
     ours, theirs = socket.socketpair()

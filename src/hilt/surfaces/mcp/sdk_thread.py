@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from hilt.surfaces.mcp.lines import LINES_MAX, LineOutput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
-    from hilt.surfaces.mcp.messages import ClientLines
     from hilt.surfaces.mcp.server import Serving
 
 
@@ -25,7 +22,7 @@ class FrontLoop(Protocol):
     def is_active(self, id: Any) -> bool:
         """Whether the front loop is answering a request with this id."""
 
-    def forward(self, line: bytes, request: tuple[Any, str, Mapping[str, Any]] | None = None) -> None:
+    def forward(self, message: Any) -> None:
         """Let the SDK answer a message."""
 
     def settled(self, id: Any) -> None:
@@ -52,32 +49,26 @@ class SdkThread:
 
     def __init__(self, build: Callable[[], Serving], output: LineOutput, front: FrontLoop) -> None:
         """`build` returns the server; it is called in the event loop."""
+        self.messages: deque[Any] = deque()  # that the SDK has not read
+        self.has_ended = False  # whether no further message will come
+        self.active: Collection[Any] = ()  # ids of the requests that the SDK is answering
+        self.wake: Callable[[], None] = lambda: None  # lets the SDK read
         self._build = build
         self._output = output
         self._front = front
-        self._lock = threading.Lock()
-        self._early: list[bytes] = []  # lines received before the event loop has started
-        self._has_ended = False  # whether the input has ended
-        self._loop: AbstractEventLoop | None = None
-        self._lines: ClientLines | None = None
         self._serving: Serving | None = None
         self._thread = threading.Thread(target=self._run, name="hilt-mcp-sdk", daemon=True)
         self._thread.start()
 
-    def feed(self, line: bytes) -> None:
-        """Queue a line for the SDK."""
-        with self._lock:
-            if self._lines is None:
-                self._early.append(line)
-            else:
-                self._post(self._lines.take, line)
+    def feed(self, message: Any) -> None:
+        """Queue a message for the SDK."""
+        self.messages.append(message)
+        self.wake()
 
     def end(self, seconds: float) -> None:
         """End the input, and wait up to this long until all calls have ended."""
-        with self._lock:
-            self._has_ended = True
-            if self._lines is not None:
-                self._post(self._lines.end)
+        self.has_ended = True
+        self.wake()
         self._thread.join(seconds)
 
     def announce(self, kind: str) -> bool:
@@ -89,17 +80,8 @@ class SdkThread:
 
     @property
     def is_full(self) -> bool:
-        """Whether too many lines are waiting."""
-        return len(self._early if self._lines is None else self._lines.lines) > LINES_MAX
-
-    def is_active(self, id: Any) -> bool:
-        """Whether the SDK is answering a request with this id."""
-        return self._lines is not None and id in self._lines.active
-
-    def _post(self, work: Callable[..., None], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the loop has ended
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(work, *arguments)
+        """Whether too many messages are waiting."""
+        return len(self.messages) > LINES_MAX
 
     def _run(self) -> None:
         import asyncio
@@ -108,20 +90,9 @@ class SdkThread:
 
         async def main() -> None:
             self._serving = self._build()
-            await serve(self._serving, self._output, self._front, self._began)
+            await serve(self._serving, self._output, self._front, self)
 
-        self._loop = asyncio.new_event_loop()
         try:
-            self._loop.run_until_complete(main())
+            asyncio.run(main())
         finally:
-            self._loop.close()
             self._front.stop()  # no further request would be answered
-
-    def _began(self, lines: ClientLines) -> None:
-        with self._lock:
-            self._lines = lines
-            for line in self._early:
-                lines.take(line)
-            self._early.clear()
-            if self._has_ended:
-                lines.end()
