@@ -1,4 +1,4 @@
-"""Hashes every file of a tree: small files in one thread, large files in several."""
+"""Hashes every file of a tree."""
 
 from __future__ import annotations
 
@@ -14,14 +14,8 @@ from hilt.search.guard import SearchGuard
 from hilt.search.selection import EXCLUDED
 from hilt.search.walking import WalkedFolder, walk
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
 FILE_BYTES = 50 * 1024 * 1024
 CHUNK_BYTES = 1 << 20
-LARGE_BYTES = 1 << 20  # from this size on another thread pays off: hashing releases the GIL
-THREADS_MAX = 8
 
 
 class Hashes(NamedTuple):
@@ -50,24 +44,14 @@ class _Hashing:
         self._accepts = accepts
         self._digests: dict[str, str] = {}
         self._skipped: dict[str, str] = {}
-        self._pool: ThreadPoolExecutor | None = None
-        self._pending: list[tuple[str, int, Future[str]]] = []
 
     def run(self, start: int) -> Hashes:
-        try:
-            for folder, path, name in walk(start, self._wanted, failed=self._failed):
-                self._check()
-                try:
-                    self._hash(folder, path, name)
-                except OSError as error:
-                    self._failed(path, error)
-            self._collect(0)
-        finally:
-            if self._pool is not None:
-                for _, descriptor, future in self._pending:
-                    if future.cancel():
-                        os.close(descriptor)
-                self._pool.shutdown()
+        for folder, path, name in walk(start, self._wanted, failed=self._failed):
+            self._check()
+            try:
+                self._hash(folder, path, name)
+            except OSError as error:
+                self._failed(path, error)
         ordered = {utf8_path(self._prefix + path): self._digests[path] for path in sorted(self._digests)}
         return Hashes(self._folder, ordered, self._skipped)
 
@@ -80,13 +64,20 @@ class _Hashing:
                 return
             if size > FILE_BYTES:
                 self._skip(path, f"larger than {FILE_BYTES >> 20} MB")
-            elif size >= LARGE_BYTES and self._hand_over(path, descriptor):
-                descriptor = -1
             else:
-                self._digests[path] = _hash(descriptor, self._check, os.read(descriptor, size + 1), size)
+                self._digests[path] = self._digest(descriptor, size)
         finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+            os.close(descriptor)
+
+    def _digest(self, descriptor: int, size: int) -> str:
+        from hashlib import sha256
+
+        head = os.read(descriptor, min(size + 1, CHUNK_BYTES))
+        digest = sha256(head)
+        while len(head) != size and (head := os.read(descriptor, CHUNK_BYTES)):
+            self._check()
+            digest.update(head)
+        return digest.hexdigest()
 
     def _wanted(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
         path = folder.path + entry.name
@@ -99,45 +90,3 @@ class _Hashing:
 
     def _failed(self, path: str, error: OSError) -> None:
         self._skip(path, os.strerror(error.errno or 0))
-
-    # --- large files ----------------------------------------------------------------------------------------------
-
-    def _hand_over(self, path: str, descriptor: int) -> bool:
-        """Let another thread hash and close the file; return False if there is only one processor."""
-        threads = min(THREADS_MAX, os.cpu_count() or 1)
-        if threads < 2:
-            return False
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(threads, thread_name_prefix="hilt-hash")
-        self._collect(2 * threads)  # each holds an open file
-        self._pending.append((path, descriptor, self._pool.submit(_hash_and_close, descriptor, self._check)))
-        return True
-
-    def _collect(self, limit: int) -> None:
-        """Collect results until at most this many are pending."""
-        while len(self._pending) > limit:
-            path, _, future = self._pending.pop(0)
-            try:
-                self._digests[path] = future.result()
-            except OSError as error:
-                self._failed(path, error)
-
-
-def _hash_and_close(descriptor: int, check: Callable[[], None]) -> str:
-    try:
-        return _hash(descriptor, check)
-    finally:
-        os.close(descriptor)
-
-
-def _hash(descriptor: int, check: Callable[[], None], head: bytes = b"", size: int = -1) -> str:
-    """Return the digest of `head` and the rest of the file; a head of the expected size is the whole file."""
-    from hashlib import sha256
-
-    digest = sha256(head)
-    while len(head) != size and (head := os.read(descriptor, CHUNK_BYTES)):
-        check()
-        digest.update(head)
-    return digest.hexdigest()
