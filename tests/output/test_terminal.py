@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,17 +31,6 @@ HUNK: dict[str, Any] = {
 DIFF: dict[str, Any] = {"type": "diff", "path": "src/index.ts", "hunks": [HUNK], "additions": 2, "deletions": 1}
 CODE: dict[str, Any] = {"type": "code", "path": "a.py", "content": "def f():\n    return 1\n", "created": False}
 SHELL: dict[str, Any] = {"type": "shell-output", "command": "npm test", "exitCode": 0}
-
-
-@contextlib.contextmanager
-def rich_installed(installed: bool) -> Iterator[None]:
-    """Make `import rich` fail inside the block unless `installed`."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not installed:
-            loaded = {name for name in sys.modules if name.split(".")[0] == "rich"}
-            for name in loaded | {"rich", "rich.console", "rich.syntax", "rich.markdown"}:
-                patch.setitem(sys.modules, name, None)
-        yield
 
 
 def dedented(text: str) -> str:
@@ -261,26 +248,20 @@ def test_carriage_returns_are_shown_in_a_diff_only_where_they_differ():
     assert "a␍" in render(diff("a\r", "b"), width=60, color=False)
 
 
-def test_code_is_coloured_by_its_syntax_when_rich_is_installed():
+def test_code_is_coloured_by_its_syntax():
     view = {**CODE, "language": "python"}
 
-    with rich_installed(True):
-        coloured = render(view, width=60, color=True)
-    with rich_installed(False):
-        plain = render(view, width=60, color=True)
+    coloured = render(view, width=60, color=True)
 
     assert "\x1b[94mdef\x1b[0m" in coloured
-    assert "def f():" in plain
-    assert colours_removed(coloured) == colours_removed(plain) == render(view, width=60, color=False)
+    assert colours_removed(coloured) == render(view, width=60, color=False)
 
 
-def test_markdown_is_formatted_when_rich_is_installed_and_shown_as_written_otherwise():
+def test_markdown_is_formatted_in_colour_and_shown_as_written_otherwise():
     view = {"type": "markdown", "content": "Some **bold** text.\n\n- one\n"}
 
-    with rich_installed(True):
-        assert "Some \x1b[1mbold\x1b[0m text." in render(view, width=60, color=True)
-    with rich_installed(False):
-        assert render(view, width=60, color=True) == view["content"].rstrip()
+    assert "Some \x1b[1mbold\x1b[0m text." in render(view, width=60, color=True)
+    assert render(view, width=60, color=False) == view["content"].rstrip()
 
 
 @pytest.mark.parametrize("color", [False, True])
@@ -457,12 +438,11 @@ any_view = st.one_of(
 )
 
 
-@given(any_view, st.integers(0, 120), st.booleans(), st.booleans())
-def test_no_view_can_exceed_its_width_or_control_the_terminal(view, width, color, installed):
+@given(any_view, st.integers(0, 120), st.booleans())
+def test_no_view_can_exceed_its_width_or_control_the_terminal(view, width, color):
     assert foreign_views.validate(view)["type"] == view["type"]
 
-    with rich_installed(installed):
-        text = render(view, width=width, color=color)
+    text = render(view, width=width, color=color)
 
     text.encode()
     assert "\x1b[999m" not in text

@@ -10,7 +10,7 @@ from hilt.errors import ToolError
 from hilt.files import writing
 from hilt.files.workspace import FORCED_BYTES, MAX_BYTES, CommittedFile, Workspace
 from hilt.files.writing import OldFile
-from hilt.formats.digests import Digest
+from hilt.formats.digests import sha256
 from hilt.state.trail import Stamp
 
 TYPE_CHECKING = False
@@ -98,11 +98,7 @@ class Draft:
         """
         workspace = self._workspace
         targets = [(self._old[path], data) for path, data in self._new.items() if self._differs(path)]
-        digests = [None if data is None else Digest(data) for _, data in targets]
-        self._hashes = {
-            old.path: None if digest is None else digest.value()
-            for (old, _), digest in zip(targets, digests, strict=True)
-        }
+        self._hashes = {old.path: None if data is None else sha256(data) for old, data in targets}
         files = [self._snapshot(old, data, remove_folders) for old, data in targets]
         workspace.fence.commit()
         id = None

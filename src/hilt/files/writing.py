@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hilt.errors import ToolError
 from hilt.files.door import Door, Place, not_a_file, plain_error
 from hilt.files.workspace import CHUNK_BYTES, FORCED_BYTES, MAX_BYTES, too_large
-from hilt.formats.digests import Digest
+from hilt.formats.digests import sha256
 from hilt.handles import FILE, LISTED
 
 TYPE_CHECKING = False
@@ -23,18 +23,13 @@ SYNC_BATCH = 64  # new files that are open at the same time
 
 
 class OldFile(NamedTuple):
-    """A target before the change; `status` is None if it did not exist."""
+    """A target before the change, and the SHA-256 of its data; `status` is None if it did not exist."""
 
     path: str
     data: bytes | None
-    digest: Digest | None
+    hash: bytes | None
     status: os.stat_result | None
     writable: bool = True
-
-    @property
-    def hash(self) -> bytes | None:
-        """The SHA-256 of the data."""
-        return None if self.digest is None else self.digest.value()
 
     @property
     def mode(self) -> int | None:
@@ -74,7 +69,7 @@ def read_target(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool
                 raise _unchangeable(path, len(data), limit, force=force)
             effective_ids = os.access in os.supports_effective_ids
             writable = os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=effective_ids)
-            return OldFile(path, data, Digest(data), status, writable)
+            return OldFile(path, data, sha256(data), status, writable)
         finally:
             os.close(descriptor)
 

@@ -1,4 +1,4 @@
-"""Views drawn as text for a terminal: plain, coloured, and with syntax and Markdown when `rich` is installed."""
+"""Views drawn as text for a terminal: plain, or coloured, with syntax and Markdown."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def render(view: View, *, width: int, color: bool) -> str:
 
 
 def markdown(text: str, *, width: int, color: bool) -> list[str]:
-    """Return Markdown as lines that fit the width, formatted if `rich` is installed; nothing is cut off."""
+    """Return Markdown as lines that fit the width, formatted if it is short; nothing is cut off."""
     width = max(width, _MIN_WIDTH)
     source = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in text.split("\n")]
     rows = [_unpadded(row.text) for row in _formatted(source, width)]
@@ -526,15 +526,13 @@ def _paint(line: _Line, color: bool) -> str:
 
 
 def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Line]:
-    """Return lines with syntax highlighting; uncoloured without colour, rich, or a known language."""
+    """Return lines with syntax highlighting; uncoloured without colour or a known language."""
     plain: list[_Line] = [[(line, "")] for line in lines]
     source = "\n".join(lines)
     if not color or not language or len(source) > _RICH_TEXT or max(map(len, lines), default=0) > _RICH_LINE:
         return plain
-    try:
-        from rich.syntax import Syntax
-    except ImportError:
-        return plain
+    from rich.syntax import Syntax
+
     lexer = _lexer(language)
     if lexer is None:
         return plain
@@ -565,14 +563,12 @@ def _lexer(language: str) -> Any:
 
 
 def _formatted(lines: list[str], width: int) -> list[_TableRow]:
-    """Return Markdown rendered by rich; empty without rich, or if the text is too long to render quickly."""
+    """Return Markdown rendered by rich; empty if the text is too long to render quickly."""
     source = "\n".join(lines)
     if len(source) > _RICH_TEXT:
         return []
-    try:
-        from rich.markdown import Markdown
-    except ImportError:
-        return []
+    from rich.markdown import Markdown
+
     console = _console(width=width)
     # print links as text: a terminal link can show one address and open another
     document = Markdown(source, code_theme="ansi_dark", hyperlinks=False)
