@@ -747,6 +747,15 @@ def test_configuration_of_an_agent_in_a_new_folder_is_put_aside(any_box, script,
     )
 
 
+@pytest.mark.parametrize("path", [".claude/settings.json", ".mcp.json", ".vscode/tasks.json", ".codex/config.toml"])
+def test_new_configuration_at_the_top_is_never_left_under_any_sandbox(any_box, path):
+    box = any_box
+
+    box.run(f"mkdir -p {os.path.dirname(path) or '.'}; echo evil > {path}")
+
+    assert not (box.workspace / path).exists()
+
+
 def test_configuration_of_an_agent_that_existed_stays_even_if_its_folder_moves(any_box):
     box = any_box
     box.write("ws/a/b/.claude/settings.json", "{}")

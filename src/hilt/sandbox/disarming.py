@@ -142,6 +142,7 @@ class GitWatch:
         roots = [root for root in profile.roots if any(_overlap(root, path) for path in profile.writable)]
         home = os.path.realpath(profile.home)
         configuration = *findings.guarded, *findings.sensitive
+        tops = (os.path.join(root, name) for root in profile.roots for name in profile.protected)
         watch = cls(
             StateBefore(
                 roots=roots,
@@ -156,7 +157,7 @@ class GitWatch:
                 guarded=[
                     # the sandbox cannot keep a link from being replaced
                     *(path for path in configuration if not os.path.islink(path)),
-                    *(os.path.join(root, name) for root in profile.roots for name in profile.protected),
+                    *(path for path in tops if guard.enforces or os.path.lexists(path)),
                 ],
                 inodes=[
                     (*_identity(path), _identity(os.path.dirname(path))[0])
