@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -36,9 +36,9 @@ LAYERS: tuple[set[str], ...] = (
     {"authority", "active_call"},
     {"tools", "dialects", "custom", "servers"},
     {"running"},
+    {"agents"},
     {"parts"},
     {"runtime"},
-    {"agents"},
     {"desk"},
     {"testing", "surfaces"},
     {"__init__", "__main__"},
@@ -50,14 +50,13 @@ SAME_LAYER: dict[str, set[str]] = {
     "processes": {"files"},
     "listing": {"catalog"},
     "servers": {"custom"},
-    "parts": {"agents"},  # the database of the agents
-    "runtime": {"agents"},  # the tools that start agents reach them through their context
 }
 # those who are handed an object from above, whose type they import
 TYPES_FROM_ABOVE: dict[str, set[str]] = {
     "context": {"running"},
     "active_call": {"running"},
-    "running": {"parts", "agents"},
+    "running": {"parts"},
+    "agents": {"runtime"},
 }
 
 
@@ -134,6 +133,57 @@ def test_imports_point_down():
         for name in hilt_imports(module)
         if not may_import(module, name)
     ] == []
+
+
+def knots(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Return the groups of names that all reach each other."""
+
+    def reached(name: str) -> set[str]:
+        found, ahead = set[str](), [name]
+        while ahead:
+            new = graph[ahead.pop()] - found
+            found |= new
+            ahead += new
+        return found
+
+    reach = {name: reached(name) for name in graph}
+    return {frozenset(other for other in reach[name] if name in reach[other]) for name in graph if name in reach[name]}
+
+
+def imported_modules(module: str) -> set[str]:
+    """Return the modules that a module imports, at the top and in functions, but not those only for types."""
+    names = {name if name in MODULES else f"{name}.__init__" for name in hilt_imports(module, types=False)}
+    return names & set(MODULES)
+
+
+# modules of one package that import each other, at the top or in functions: cut a knot, tie none
+STILL_KNOTS: tuple[str, ...] = (
+    "agents.durable.leases agents.durable.stores agents.durable.workflows",
+    "authority.authority authority.consent authority.hooks authority.session_hooks authority.weighing",
+    "custom.definition custom.markdown_tools",
+    "files.collecting files.command_changes files.copying files.draft files.exchanging files.recovery "
+    "files.workspace files.writing",
+    "state.trail state.verification",
+    "surfaces.cli.__init__ surfaces.cli.command_table surfaces.cli.completion surfaces.cli.help_text "
+    "surfaces.cli.parsing surfaces.cli.tool_files surfaces.cli.tools surfaces.cli.trust",
+    "surfaces.mcp.active_requests surfaces.mcp.calls surfaces.mcp.command surfaces.mcp.front surfaces.mcp.http "
+    "surfaces.mcp.lines surfaces.mcp.messages surfaces.mcp.pipe surfaces.mcp.sdk_thread surfaces.mcp.server "
+    "surfaces.oneshot surfaces.opening surfaces.resident",
+)
+
+
+def test_no_packages_import_each_other():
+    packages: dict[str, set[str]] = {top_level(module): set() for module in MODULES}
+    for module in MODULES:
+        packages[top_level(module)] |= {top_level(name) for name in imported_modules(module)} - {top_level(module)}
+
+    assert knots(packages) == set()
+
+
+def test_the_modules_of_a_package_that_import_each_other_only_become_fewer():
+    graph = {module: imported_modules(module) - {module} for module in MODULES}
+
+    assert knots(graph) == {frozenset(knot.split()) for knot in STILL_KNOTS}
 
 
 # what surfaces may import: each other, the desk, the runtime, words and output
@@ -303,81 +353,90 @@ def test_importing_a_module_does_no_work():
     assert extra == []
 
 
-def test_programs_are_started_without_state_at_module_level():
-    stateful = ("hilt", "_thread", "threading")
-    kept = {
-        type(value).__name__
-        for module in MODULES
-        if top_level(module) in ("sandbox", "processes")
-        for value in vars(import_module(f"hilt.{module}")).values()
-        if isinstance(value, list | set | deque) or type(value).__module__.startswith(stateful)
-        if not isinstance(value, tuple | type | re.Pattern)
+# what is kept at module level although it changes
+KEPT = {
+    "places._forgotten": "what was removed from sys.path, which belongs to the process as well",
+    "sandbox.wardens.WARDENS": "the process has one keeper, whatever runtimes it has (ADR 0053)",
+    "servers.client._CURRENT": "a context variable: the SDK does not say to which call a server's question belongs",
+}
+# results of pure functions and facts about the machine, which are the same for all runtimes
+REMEMBERED = {
+    *("custom.templates.binding._parts", "desk.sessions._cost_of", "formats.globs.component_matcher"),
+    *("output.terminal._styled", "policy.later._matchers", "policy.rule_forms._is_dangerous"),
+    *("sandbox.ruleset._libc", "sandbox.ruleset.abi", "sandbox.seccomp._block", "search.ripgrep._package"),
+    *("shell.awk_sed._awk_pattern", "shell.heredocs._pattern", "shell.syntax._language", "shell.syntax._parses"),
+    *("surfaces.http.routes._validator", "surfaces.mcp.content._block", "surfaces.resident._is_installed"),
+    *("web.certificates._context", "web.certificates.httpx_default"),
+}
+CHANGES = {
+    *("append", "appendleft", "add", "update", "pop", "popleft", "popitem", "clear", "setdefault", "extend"),
+    *("remove", "discard", "insert"),
+}
+CREATED = {"Lock", "RLock", "Event", "Condition", "Semaphore", "ContextVar", "local", "deque", "defaultdict", "Lazy"}
+
+
+def targets_of(node: ast.stmt) -> Iterable[ast.expr]:
+    """Return what an assignment assigns to; nothing for other statements."""
+    if isinstance(node, ast.Assign):
+        return node.targets
+    return [node.target] if isinstance(node, ast.AnnAssign) else []
+
+
+def changed_names(module: str) -> set[str]:
+    """Return the names at module level that functions change, and the locks and instances of own classes there."""
+    body = tree(module).body
+    values = {
+        target.id: getattr(node, "value", None)
+        for node in body
+        for target in targets_of(node)
+        if isinstance(target, ast.Name)
     }
+    with_state = {
+        node.name
+        for node in body
+        if isinstance(node, ast.ClassDef) and any(getattr(part, "name", "") == "__init__" for part in node.body)
+    }
+    changed = {
+        name
+        for name, value in values.items()
+        if isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in CREATED | with_state
+    }
+    for function in ast.walk(tree(module)):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        nodes = list(ast.walk(function))
+        local = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        local |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        for node in nodes:
+            if isinstance(node, ast.Global):
+                changed |= set(node.names)
+                continue
+            holder: ast.AST | None = None
+            if isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                holder = node.value
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+                holder = node.func.value
+            if isinstance(holder, ast.Name) and holder.id in values.keys() - local:
+                changed.add(holder.id)
+    return changed
 
-    assert kept == {"Wardens"}  # ADR 0053 explains why
+
+def test_modules_keep_no_state():
+    kept = {f"{module}.{name}" for module in MODULES for name in changed_names(module)}
+
+    assert kept == set(KEPT)
 
 
-def runtime_imports(module: str) -> set[str]:
-    """Return the imports of a module from hilt, those in functions included, those for types only not."""
-    found: set[str] = set()
-
-    def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            return
-        if isinstance(node, ast.ImportFrom):
-            full = [f"{node.module}.{alias.name}".removeprefix("hilt.") for alias in node.names]
-            found.update(name if name in MODULES else str(node.module).removeprefix("hilt.") for name in full)
-        for child in ast.iter_child_nodes(node):
-            visit(child)
-
-    visit(tree(module))
-    return found
-
-
-def test_modules_of_the_sandbox_import_each_other_in_one_direction():
-    pending = {module: runtime_imports(module) for module in MODULES if top_level(module) == "sandbox"}
-    while free := [module for module, names in pending.items() if not names & pending.keys() - {module}]:
-        for module in free:
-            del pending[module]
-
-    assert sorted(pending) == []
-
-
-def test_only_its_own_module_and_the_list_know_a_backend():
-    from hilt.sandbox.backend import BACKENDS
-
-    backends = {name for names in BACKENDS.values() for name in names}
-    knowing = {
-        module
+def test_functions_that_remember_results_are_listed():
+    remembering = {
+        f"{module}.{node.name}"
         for module in MODULES
         for node in ast.walk(tree(module))
-        if (isinstance(node, ast.Constant) and node.value in backends)
-        or (
-            isinstance(node, ast.Attribute)
-            and node.attr in ("backend", "features")
-            and "availab" in ast.unparse(node.value)
-        )
+        if isinstance(node, ast.FunctionDef)
+        and any(re.match(r"(functools\.)?(lru_)?cache\b", ast.unparse(mark)) for mark in node.decorator_list)
     }
-    importing = {module for module in MODULES if hilt_imports(module) & {f"sandbox.{name}" for name in backends}}
 
-    assert knowing == {"sandbox.backend", "sandbox.availability", "sandbox.sandbox"} | {
-        f"sandbox.{name}" for name in backends
-    }
-    assert importing == set()
-
-
-def test_only_its_own_module_knows_what_a_network_leads_to():
-    """Others ask a `Network`; they compare no name."""
-    comparing = [
-        f"{module}: {ast.unparse(node)}"
-        for module in MODULES
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.Compare)
-        and "network" in ast.unparse(node.left)
-        and any(isinstance(other, ast.Constant) and isinstance(other.value, str) for other in node.comparators)
-    ]
-
-    assert comparing == []
+    assert remembering == REMEMBERED
 
 
 def test_public_functions_and_classes_have_docstrings():

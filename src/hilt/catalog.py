@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol
 from hilt.call import Output
 from hilt.choices import dialect_names
 from hilt.declaration import Tool
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.places import command
-from hilt.schema import Schema, did_you_mean
+from hilt.schema import Schema
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from hilt import loaders, places
 from hilt.choices import choices
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.formats.digests import sha256
 from hilt.loaders import ProjectFile
 from hilt.params import NetworkName
@@ -327,8 +327,6 @@ def flat_keys(data: Mapping[str, Any], source: str, prefix: str = "") -> dict[st
 
 
 def _unknown_key(key: str, source: str) -> ToolError:
-    from hilt.schema import did_you_mean
-
     near = did_you_mean(key, KEYS)
     return _invalid(source, f"unknown key {key[:200]}" + (f"; did you mean {near}?" if near else ""))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 # code -> the default suggestion, for errors raised without one; {hilt} becomes the command line of hilt
 CODES: dict[str, str] = {
     "invalid_request": 'Send one JSON object such as {"tool": "read_file", "args": {"path": "a.py"}}.',
@@ -80,3 +82,13 @@ class ToolError(Exception):
         self.message = message
         self.suggestion = suggestion if suggestion is not None else _default_suggestion(code)
         self.details = details
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str | None:
+    """Return the name closest to the word, or None when none is close."""
+    from difflib import get_close_matches
+
+    plain = {name.replace("_", "").replace("-", "").casefold(): name for name in names}
+    # a request can contain a word of megabytes
+    close = get_close_matches(word[:100].replace("_", "").replace("-", "").casefold(), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else None

@@ -86,6 +86,10 @@ class Runtime:
         parts = self.parts if folder is None else self.parts.in_copy(folder, settings)
         return Runtime(session=session, parts=parts, settings=settings)
 
+    def elsewhere(self, workspace: str, flags: Mapping[str, Any]) -> Runtime:
+        """Return a runtime of its own for another workspace or other settings, in the same environment."""
+        return Runtime(workspace, environ=self.parts.environ, flags=flags)
+
     def give_up(self, seconds: float) -> None:
         """Stop the agents that run here, cancel running calls, and wait up to this long for them to clean up."""
         if self.parts.opened("agents") is not None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.params import Bounds, Items, Spellings, TouchMark
 
 Schema = dict[str, Any]
@@ -450,16 +450,6 @@ def refusal(violations: list[Violation]) -> ToolError:
             {"path": violation.path, "message": violation.message} for violation in violations[:VIOLATIONS_IN_DETAILS]
         ],
     )
-
-
-def did_you_mean(word: str, names: Iterable[str]) -> str | None:
-    """Return the name closest to the word, or None when none is close."""
-    from difflib import get_close_matches
-
-    plain = {name.replace("_", "").replace("-", "").casefold(): name for name in names}
-    # a request can contain a word of megabytes
-    close = get_close_matches(word[:100].replace("_", "").replace("-", "").casefold(), plain, n=1, cutoff=0.6)
-    return plain[close[0]] if close else None
 
 
 def _decoded(schema: Schema, value: Any) -> Any:

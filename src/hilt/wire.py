@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from hilt.call import Call, Result
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
@@ -179,8 +179,6 @@ def to_request(value: Any) -> Call | Cancel:
     try:
         if not value.keys() <= _FIELDS:
             unknown = [key for key in value if key not in _FIELDS]
-            from hilt.schema import did_you_mean
-
             near = did_you_mean(unknown[0], _FIELDS)
             advice = "Put the tool's arguments into args." if "tool" in value else None
             raise ToolError(

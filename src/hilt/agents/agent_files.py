@@ -20,11 +20,14 @@ from hilt.formats.invisible import visible
 from hilt.loaders import MAX_BYTES, LoadedFolder, Source, folders, writable_places
 from hilt.places import command, utf8_path
 from hilt.policy.modes import find_mode, narrowest
-from hilt.runtime import Runtime
 from hilt.skills.folder_contents import UnusableFile, matching_files, open_folder
 from hilt.skills.library import unknown
 from hilt.skills.skill import mixes_scripts, normalize, one_line
 from hilt.state.trust import Trust, trusts_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 DEFAULT = "general"
 BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "builtin")

@@ -11,8 +11,11 @@ from hilt.config import KEYS
 from hilt.errors import ToolError
 from hilt.places import worktrees_dir
 from hilt.policy.modes import find_mode, narrowest
-from hilt.runtime import Runtime
 from hilt.state.roster import AgentProfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 # settings that do not affect what an agent may do, or are secret
 _NOT_STORED = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
@@ -64,7 +67,7 @@ def open_stored(runtime: Runtime, text: str, workspace: str) -> Runtime | None:
             for folder in (os.path.dirname(root), root):
                 os.makedirs(folder, mode=0o700, exist_ok=True)
         flags = {name: value for name, value in values.items() if value is not None}
-        other = Runtime(root, environ=runtime.parts.environ, flags=flags)
+        other = runtime.elsewhere(root, flags)
         if runtime.parts.roster.database.is_shared and any(_loosens(name, runtime, other) for name in KEYS):
             other.close()
             return None  # others can write to the database

@@ -22,8 +22,11 @@ from hilt.call import ApprovalRequest, Call, Result, UserAnswer
 from hilt.context import Attendant
 from hilt.errors import ToolError
 from hilt.output.run_events import ApprovalAsked, CallProgress, Event
-from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 Arguments = dict[str, Any] | str  # a string if it is not a JSON object
 

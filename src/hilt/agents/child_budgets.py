@@ -9,9 +9,12 @@ from typing import Any
 
 from hilt.agents.starting import transcripts_of
 from hilt.agents.transcripts import Record, read
-from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
 from hilt.state.roster import AgentRecord, Roster
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 _LEAST_SECONDS = 0.001  # of an agent whose time is up: it ends with budget_exceeded
 _SHARING_MAX = 1_000  # agents of one workspace that are searched for those that share a budget

@@ -19,7 +19,6 @@ from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.output.run_events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
-from hilt.runtime import Runtime
 from hilt.state.agent_calls import Allowance
 from hilt.state.agent_runs import LOST
 from hilt.state.mailbox import AgentMessage
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
     from hilt.agents.marks import Marks
     from hilt.context import Attendant
+    from hilt.runtime import Runtime
 
 MAIL_MAX = 100  # messages that wake an agent at once
 

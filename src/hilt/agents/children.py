@@ -32,13 +32,13 @@ from hilt.config import KEYS
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.lazy import Lazy
-from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder, Allowance, Remainder
 from hilt.state.roster import AgentLimits, AgentOutcome, AgentProfile, AgentRecord, Kind, NewAgent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Attendant
+    from hilt.runtime import Runtime
 
 RUNNING_MAX = 256  # agents in the background of one process; others stay queued
 PROGRESS_LINES = 50

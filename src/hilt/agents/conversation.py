@@ -59,12 +59,12 @@ from hilt.output.run_events import (
     RunEnded,
 )
 from hilt.places import command
-from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.prices import CostMeter
     from hilt.context import Attendant
+    from hilt.runtime import Runtime
 
 _MISSING_APPROVALS = ("approval_required", "approval_timeout")
 

@@ -13,11 +13,11 @@ from hilt.agents.messages import Content
 from hilt.agents.model import ModelInput
 from hilt.call import Json
 from hilt.errors import ToolError
-from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.hooks import EventResult
+    from hilt.runtime import Runtime
 
 
 class LoopHooks:

@@ -13,7 +13,10 @@ from hilt.agents.model import ModelInput, OfferedTool
 from hilt.agents.prompts import ProjectPrompt, read_project, system_prompt
 from hilt.declaration import Traits
 from hilt.listing import ListedTool
-from hilt.runtime import Runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 _NO_TRAITS = Traits()  # of a tool that is not offered
 

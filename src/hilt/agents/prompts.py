@@ -13,9 +13,12 @@ from hilt.errors import ToolError
 from hilt.listing import ListedTool
 from hilt.loaders import ProjectFile, UnreadableFile, paths_of
 from hilt.places import command
-from hilt.runtime import Runtime
 from hilt.skills.skill import Skill
 from hilt.state.trust import trusts_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 INSTRUCTION_BYTES = 32 * 1024  # of all project instructions together
 _SUMMARY_CHARACTERS = 300  # of a skill's description

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from hilt.runtime import Runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 TOTAL_BYTES = 256 * 1024  # of text, for all references of a prompt
 REFERENCES_MAX = 50

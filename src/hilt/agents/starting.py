@@ -14,7 +14,6 @@ from hilt.errors import ToolError
 from hilt.installer import needs
 from hilt.output.redaction import Redactor
 from hilt.places import command, config_dir
-from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from hilt.agents.steps import Steps
     from hilt.context import Attendant
     from hilt.output.run_events import Event
+    from hilt.runtime import Runtime
 
 COMMAND = "HILT_AGENT_COMMAND"
 # the variable that a provider's own library reads; others are reported by the library itself

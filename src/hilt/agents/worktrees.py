@@ -21,7 +21,6 @@ from hilt.call import Call
 from hilt.config import Settings
 from hilt.errors import ToolError
 from hilt.places import command, is_below, worktrees_dir
-from hilt.runtime import Runtime
 from hilt.state.roster import AgentRecord, Roster
 from hilt.text.binary_patch import literal
 from hilt.text.diffing import unified_diff
@@ -29,6 +28,7 @@ from hilt.text.diffing import unified_diff
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Attendant
+    from hilt.runtime import Runtime
 
 PATCH_CHARACTERS = 20 << 20
 _NAMED_MAX = 5  # paths in a message

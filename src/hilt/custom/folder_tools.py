@@ -26,7 +26,7 @@ from hilt.custom.definition import (
     sandbox_from,
 )
 from hilt.custom.script_sandbox import ConfineDeclared, confined, run_confined
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter, FrontMatter
 from hilt.places import state_dir
@@ -182,7 +182,7 @@ class _DefinitionReader:
     def _runtime(self) -> str:
         runtime: str = self._required("runtime", str, "a string")
         if runtime and runtime not in launching.RUNTIMES:
-            near = schemas.did_you_mean(runtime, launching.RUNTIMES)
+            near = did_you_mean(runtime, launching.RUNTIMES)
             hint = f"; did you mean {near}?" if near else ""
             choices = ", ".join(launching.RUNTIMES)
             self._add_problem("runtime", f"must be one of {choices}, not {schemas.quoted(runtime)}{hint}")
@@ -266,7 +266,7 @@ class _DefinitionReader:
     def _unknown(self) -> Iterator[str]:
         for key in self._fields:
             if key not in _KEYS:
-                near = schemas.did_you_mean(str(key), _KEYS)
+                near = did_you_mean(str(key), _KEYS)
                 hint = f"; did you mean {near}?" if near else "."
                 yield f"Unknown key: {schemas.quoted(key)}{hint}"
 

@@ -21,7 +21,7 @@ from hilt.custom.script_sandbox import ConfineDeclared, run_confined
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
 from hilt.output import foreign_views, printed
-from hilt.output.overflow import OMITTED
+from hilt.output.overflow import OMITTED, location_note
 from hilt.places import SHELL_VARIABLES
 from hilt.policy.decision import OWN, Vote
 
@@ -236,7 +236,7 @@ class _BoundScript:
         if not stdout.omitted and len(text) <= SHOWN_CHARACTERS:
             return text, {}
         path = stdout.spill or ctx.overflow.try_save(stdout.head + stdout.tail, self._definition.name)
-        hint = printed.location_note(path)
+        hint = location_note(path)
         note = f"\n[{stdout.total} bytes; the beginning and the end are shown. {hint}]"
         gap = f"\n\n{OMITTED}\n\n"
         head = printed.plain(stdout.head.decode("utf-8", "replace"))

@@ -32,8 +32,6 @@ class Overflow:
 
     def keep(self, text: str, label: str) -> SavedText:
         """Save long text and return a preview; the path is in its last line, because some hosts cut out the middle."""
-        from hilt.output.printed import location_note
-
         path = self.try_save(split_long_lines(text), label)
         head, tail = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
         note = (
@@ -117,3 +115,10 @@ def split_long_lines(text: str) -> str:
     for line in text.split("\n"):
         pieces.extend(line[start : start + LINE_CHARACTERS] for start in range(0, max(len(line), 1), LINE_CHARACTERS))
     return "\n".join(pieces)
+
+
+def location_note(path: str | None) -> str:
+    """Return a sentence that says where the full output is."""
+    if path is None:
+        return "The full output could not be saved: the state directory is not writable."
+    return f"The full output is in {path}; read it with read_file."

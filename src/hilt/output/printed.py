@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
-from hilt.output.overflow import OMITTED
+from hilt.output.overflow import OMITTED, location_note
 
 SHOWN_CHARACTERS = 50_000
 HEAD_CHARACTERS = 10_000  # of long output; the remaining characters show its end, where errors are
@@ -49,13 +49,6 @@ def excerpt(first: bytes, last: bytes, size: int, path: str | None) -> tuple[str
     tail = tail[tail.find("\n", 0, len(tail) // 2) + 1 :]
     note = f"[{size} bytes; showing only the beginning and the end. {location_note(path)}]"
     return f"{head}\n{OMITTED}\n{tail}".removesuffix("\n"), note
-
-
-def location_note(path: str | None) -> str:
-    """Return a sentence that says where the full output is."""
-    if path is None:
-        return "The full output could not be saved: the state directory is not writable."
-    return f"The full output is in {path}; read it with read_file."
 
 
 def compact(text: str) -> str:

@@ -19,13 +19,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.formats import yaml12
 from hilt.policy import rule_forms
 from hilt.policy.decision import Vote
 from hilt.policy.rule_forms import EVERYTHING, BadForm, Form, Names, Scope
 from hilt.policy.subject import Subject
-from hilt.schema import did_you_mean
 from hilt.wire import decode_value
 
 Source = Literal["personal", "project", "session"]

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.knowledge import ranking
 from hilt.listing import ListedTool, definition, listed
 from hilt.params import Bounds
-from hilt.schema import INTEGER, STRING, array, cost, did_you_mean, record
+from hilt.schema import INTEGER, STRING, array, cost, record
 
 SELECT = "select:"
 NAMES_MAX = 50

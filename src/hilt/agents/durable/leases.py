@@ -12,9 +12,12 @@ from contextlib import suppress
 from hilt import __version__
 from hilt.agents.durable.stores import machine_name
 from hilt.errors import ToolError
-from hilt.runtime import Runtime
 from hilt.state.agent_runs import OwnerRecord
 from hilt.state.roster import Owner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
 
 _RENEWALS = 3  # within a lease
 _CLOSE_SECONDS = 2.0

@@ -14,7 +14,6 @@ from hilt.agents.transcripts import Record, Transcripts, read
 from hilt.authority.authority import only_reads
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from hilt.runtime import Runtime
 from hilt.state.agent_database import holds_lock
 from hilt.state.agent_runs import RunRecord
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from hilt.agents.calls import MadeCall
     from hilt.agents.durable.workflows import Workflows
     from hilt.output.run_events import RunEnded
+    from hilt.runtime import Runtime
 
 T = TypeVar("T")
 

@@ -12,10 +12,9 @@ from prompt_toolkit.document import Document
 
 from hilt.desk.conversations import complete
 from hilt.desk.sessions import MODES, find_mode
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.formats.invisible import one_line
 from hilt.formats.numbers import dollars, thousands
-from hilt.schema import did_you_mean
 
 if TYPE_CHECKING:
     from hilt.surfaces.chat.chat import Chat

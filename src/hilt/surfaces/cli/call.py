@@ -10,10 +10,10 @@ from typing import Any
 
 from hilt import wire
 from hilt.call import Call, Result
-from hilt.errors import ToolError
+from hilt.errors import ToolError, did_you_mean
 from hilt.output.terminal import draws_color, inert, render
 from hilt.runtime import Runtime
-from hilt.schema import Schema, did_you_mean
+from hilt.schema import Schema
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person

@@ -7,6 +7,7 @@ from argparse import Namespace as Namespace
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from hilt.errors import did_you_mean
 from hilt.surfaces import Usage
 from hilt.surfaces.cli import OPTIONS
 
@@ -156,8 +157,6 @@ def _mark_plain(words: list[str]) -> list[str]:
 
 def suggestion(word: str, names: Iterable[str]) -> str:
     """Return the end of an error message: the closest name, if there is one."""
-    from hilt.schema import did_you_mean
-
     near = did_you_mean(word, names)
     return f"; did you mean {near}?" if near else ""
 
