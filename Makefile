@@ -52,9 +52,17 @@ test: lint ## run the checks and the tests
 	PYTHONDONTWRITEBYTECODE= sh scripts/beside.sh "$(CHECK_TYPES)" \
 		sh scripts/in_memory.sh $(PYTEST) $(shell expr $(CORES) \* 2)
 
+.PHONY: quick
+quick: setup ## run the tests that start no process
+	PYTHONDONTWRITEBYTECODE= sh scripts/in_memory.sh $(PYTEST) $(CORES) -p tests.quick
+
 .PHONY: check
-check: lint ## check formatting, lint and types
+check: lint ## check formatting, lint and types, and print the lines of each package
 	$(CHECK_TYPES)
+	@find src -name '*.py' -exec wc -l {} + | awk '$$2 != "total" { split($$2, path, "/"); \
+		lines[path[4] ? path[3] "/" : "src/hilt"] += $$1; files[path[4] ? path[3] "/" : "src/hilt"]++; all += $$1; n++ } \
+		END { for (name in lines) printf "%7d lines %4d modules  %s\n", lines[name], files[name], name | "sort -rn"; \
+		close("sort -rn"); printf "%7d lines %4d modules  in all\n", all, n }'
 
 .PHONY: lint
 lint: setup

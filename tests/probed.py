@@ -13,11 +13,12 @@ def remember_sandbox(state: str) -> None:
     """Create a state directory that contains the probe result, as after the first command."""
     os.makedirs(state, 0o700, exist_ok=True)
     with open(os.path.join(state, "sandbox.json"), "wb") as file:
-        file.write(_record())
+        file.write(record())
 
 
 @functools.cache
-def _record() -> bytes:
+def record() -> bytes:
+    """Return the probe result, as it is stored."""
     with tempfile.TemporaryDirectory() as state:
         availability.find(state)
         with open(os.path.join(state, "sandbox.json"), "rb") as file:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.starts_processes
+
 BESIDE = Path(__file__).resolve().parent.parent / "scripts/beside.sh"
 
 

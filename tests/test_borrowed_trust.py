@@ -102,6 +102,7 @@ def neighbours(base) -> Neighbours:
     return Neighbours(base)
 
 
+@pytest.mark.starts_processes
 def test_everything_is_loaded_from_the_trusted_project_itself(neighbours):
     assert neighbours.effects(neighbours.trusted) == set(FILES)
 
@@ -145,6 +146,7 @@ def test_another_repository_at_the_trusted_path_is_not_trusted(neighbours):
     assert neighbours.effects(neighbours.trusted) == set()
 
 
+@pytest.mark.starts_processes
 def test_a_trusted_project_that_is_reached_through_a_link_is_still_itself(neighbours):
     link = neighbours.trusted.path + ".link"
     os.symlink(neighbours.trusted.path, link)
@@ -152,6 +154,7 @@ def test_a_trusted_project_that_is_reached_through_a_link_is_still_itself(neighb
     assert neighbours.effects(Folder(link)) == set(FILES)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.skipif(sys.platform != "linux", reason="exchanges two names")
 @pytest.mark.parametrize("name", [".hilt", ".mcp.json"])
 def test_swapping_trusted_and_hostile_files_runs_nothing_hostile(neighbours, name):

@@ -18,6 +18,8 @@ from hilt.state.trail import Trail
 from hilt.testing import Folder, temporary_runtime
 from tests.databases import connected
 
+pytestmark = pytest.mark.starts_processes
+
 PROCESSES = 12
 
 

@@ -60,6 +60,7 @@ def test_a_variable_outside_the_numeric_limits_is_rejected(folders, text):
     assert refusal(folders, environ={"HILT_UNDO_CALLS": text}).message.startswith("HILT_UNDO_CALLS: undo.calls must ")
 
 
+@pytest.mark.starts_processes
 @needs_sandbox
 def test_the_largest_numbers_work(base):
     numbers = [name for name, key in config.KEYS.items() if key.type is int]

@@ -194,6 +194,7 @@ def runs_commands(page: Path) -> bool:
     return any("run_shell" in line for block in blocks(page) if block.language in RUN for line in block.lines)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "page",
     [
@@ -209,6 +210,7 @@ def test_the_examples_of_a_page_print_what_it_shows(page, tmp_path):
     follow(page, tmp_path, workspace, own_environment(tmp_path))
 
 
+@pytest.mark.starts_processes
 def test_the_first_agents_recover_from_a_models_mistake(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
@@ -232,6 +234,7 @@ def edit_of(old_text: str, new_text: str) -> ScriptedCall:
     return ScriptedCall("edit_file", {"path": "sums.py", "old_text": old_text, "new_text": new_text})
 
 
+@pytest.mark.starts_processes
 def test_adding_a_tool_by_the_guide_takes_one_source_file(tmp_path):
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT / "src", checkout / "src")  # with its bytecode, or every command would compile it
@@ -263,6 +266,7 @@ def tour(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.starts_processes
 def test_the_tour_succeeds_cleans_up_and_fits_80_columns_without_colour(tmp_path):
     env = own_environment(tmp_path)
 
@@ -276,6 +280,7 @@ def test_the_tour_succeeds_cleans_up_and_fits_80_columns_without_colour(tmp_path
     assert not any("\x1b" in line for line in lines)
 
 
+@pytest.mark.starts_processes
 def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
     env = own_environment(tmp_path)
     real = shutil.which("hilt", path=env["PATH"])
@@ -290,6 +295,7 @@ def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
     assert "this command failed: hilt call apply_patch" in done.stderr
 
 
+@pytest.mark.starts_processes
 def test_the_animation_of_the_readme_can_be_recorded(tmp_path):
     cast = tmp_path / "tour.cast"
     env = own_environment(tmp_path)
@@ -356,6 +362,7 @@ def test_dead_links_of_the_built_site_are_found(tmp_path):
     ]
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
 def test_shell_blocks_are_commands_without_prompts(page):
     for block in blocks(page):
@@ -371,6 +378,7 @@ def test_shell_blocks_are_commands_without_prompts(page):
 # --- reference pages, links and tables ----------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("script", ["reference", "rooms"])
 def test_what_is_generated_matches_the_code(script: str):
     command = [sys.executable, "-m", f"scripts.{script}", "--check"]

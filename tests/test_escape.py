@@ -48,6 +48,7 @@ def memory() -> Iterator[str]:
     shutil.rmtree(base)
 
 
+@pytest.mark.starts_processes
 def test_thousands_of_reads_and_writes_while_links_are_swapped_touch_nothing_outside(memory):
     outside = Folder(os.path.join(memory, "outside"))
     outside.write("secret.txt", SECRET)
@@ -336,6 +337,7 @@ def test_a_folder_listing_shows_neither_sensitive_names_nor_link_targets(runtime
     assert not [entry for entry in entries if entry.startswith("etc/")]
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name", [name for name in TOOLS if name not in WRITING])
 @pytest.mark.parametrize("folder", [".", "sub", "{root}", "sub/link-up"])
 def test_no_tool_that_searches_a_folder_shows_its_sensitive_files(runtime, guarded, name, folder):
@@ -354,6 +356,7 @@ def test_no_tool_that_searches_a_folder_shows_its_sensitive_files(runtime, guard
         assert hint not in reported_text(result)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "files",
     [".git/*", ".g*/*", "**/*", "**/.env*", ".e??", "sub/**", "*/.aws/*", "link-to-git/*", "link-*", "out/*", "../*"],

@@ -25,6 +25,8 @@ from hilt.testing import environment
 from tests.databases import connected
 from tests.programs import PATH, program
 
+pytestmark = pytest.mark.starts_processes
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples/tools"
 TOOLS = {
     *("clean-folder", "csv-table", "gh_issues", "http_get", "jq_query", "k8s_pods", "slugs", "sqlite-query"),

@@ -15,6 +15,8 @@ from tests.programs import needs_sandbox
 from tests.small_disk import SmallDisk
 from tests.surfaces.commands import Command
 
+pytestmark = pytest.mark.starts_processes
+
 
 @pytest.fixture
 def disk(base) -> Iterator[SmallDisk]:

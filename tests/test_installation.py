@@ -25,6 +25,8 @@ from hilt.servers.configured import starts_hilt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox
 
+pytestmark = pytest.mark.starts_processes
+
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
 PURELIB = sysconfig.get_path("purelib")
 PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"

@@ -19,6 +19,8 @@ from hilt.files import decoders
 from hilt.web import pages
 from tests.programs import program
 
+pytestmark = pytest.mark.starts_processes
+
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]

@@ -65,6 +65,7 @@ def notes_of(result: Any) -> list[str]:
     return list(result.meta.get("disarmed", ()))
 
 
+@pytest.mark.starts_processes
 def test_a_command_reports_what_was_disarmed(runtime, repository):
     done = runtime.call("run_shell", command=PLANT)
 
@@ -74,6 +75,7 @@ def test_a_command_reports_what_was_disarmed(runtime, repository):
     assert notes_of(runtime.call("run_shell", command="true")) == []
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "variable, value",
     [
@@ -98,6 +100,7 @@ def test_what_variables_of_the_user_name_for_git_is_disarmed(base, variable, val
     assert "fsmonitor" not in workspace.read("own/git/config")
 
 
+@pytest.mark.starts_processes
 def test_a_command_cannot_complete_a_repository_that_a_file_tool_has_written_to(runtime, repository):
     """Git ignores it until then, so what is in it was not the user's."""
     assert runtime.call("run_shell", command="mkdir -p sub lib; echo gitdir: ../lib > sub/.git").ok
@@ -110,6 +113,7 @@ def test_a_command_cannot_complete_a_repository_that_a_file_tool_has_written_to(
     assert note.startswith("lib/config ")
 
 
+@pytest.mark.starts_processes
 def test_a_program_without_a_shell_reports_what_was_disarmed(runtime, repository):
     repository.write("plant.py", f"import subprocess\nsubprocess.run(['bash', '-c', {PLANT!r}])\n")
 
@@ -119,6 +123,7 @@ def test_a_program_without_a_shell_reports_what_was_disarmed(runtime, repository
     assert len(notes_of(done)) == 1
 
 
+@pytest.mark.starts_processes
 def test_a_running_job_is_checked_and_reports_what_was_disarmed(runtime, repository):
     command = f"{PLANT}; {REDIRECT}; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
@@ -137,6 +142,7 @@ def test_a_running_job_is_checked_and_reports_what_was_disarmed(runtime, reposit
     assert runtime.call("job_list").data["jobs"][0]["disarmed"] == ended["disarmed"]
 
 
+@pytest.mark.starts_processes
 def test_a_call_checks_the_changes_of_a_running_job(runtime, repository):
     command = f"read; {PLANT}; echo ready; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
@@ -151,6 +157,7 @@ def test_a_call_checks_the_changes_of_a_running_job(runtime, repository):
     runtime.call("job_stop", task_id=job)
 
 
+@pytest.mark.starts_processes
 def test_a_job_that_plants_a_file_again_is_ended_with_a_reason(runtime, repository):
     command = "git init -q sub; cp sub/.git/config c; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> c;"
     command += " while :; do cp c sub/.git/config; done"
@@ -164,6 +171,7 @@ def test_a_job_that_plants_a_file_again_is_ended_with_a_reason(runtime, reposito
     assert all(note.startswith("sub/.git/config ") for note in ended["disarmed"])
 
 
+@pytest.mark.starts_processes
 def test_a_rebase_in_a_job_is_checked_when_the_job_ends(runtime, repository):
     who = "-c user.name=n -c user.email=e"
     commits = f"for i in 1 2; do git {who} commit -q --allow-empty -m $i; done"
@@ -177,6 +185,7 @@ def test_a_rebase_in_a_job_is_checked_when_the_job_ends(runtime, repository):
     subprocess.run(["git", "rebase", "--continue"], cwd=repository.path, check=True, capture_output=True)
 
 
+@pytest.mark.starts_processes
 def test_a_custom_tool_reports_what_was_disarmed(base, runtime, repository):
     head = "---\nname: probe\ndescription: P.\napproval: never\nsandbox: {write: [.]}\n---\n"
     Folder(os.path.join(base, "config", "tools")).write("probe.md", f"{head}{PLANT}\n")
@@ -184,6 +193,7 @@ def test_a_custom_tool_reports_what_was_disarmed(base, runtime, repository):
     assert len(notes_of(runtime.call("probe"))) == 1
 
 
+@pytest.mark.starts_processes
 def test_a_hook_reports_what_was_disarmed(runtime, repository):
     script = repository.write("plant.sh", PLANT)
     approved(runtime, "register_hook", action="register", event=POST, command=f"bash {script}")
@@ -191,6 +201,7 @@ def test_a_hook_reports_what_was_disarmed(runtime, repository):
     assert len(notes_of(runtime.call("read_file", path="evil"))) == 1
 
 
+@pytest.mark.starts_processes
 def test_a_command_that_times_out_is_checked_too(runtime, repository):
     done = runtime.call("run_shell", command=f"{PLANT}; sleep 20", timeout=1)
 
@@ -198,6 +209,7 @@ def test_a_command_that_times_out_is_checked_too(runtime, repository):
     assert len(notes_of(done)) == 1
 
 
+@pytest.mark.starts_processes
 def test_files_that_a_job_left_when_hilt_was_killed_are_disarmed_by_the_next_call(base):
     workspace = Folder(os.path.join(base, "workspace"))
     os.makedirs(workspace.path, exist_ok=True)

@@ -18,6 +18,8 @@ from hilt.loaders import PLACES, LoaderPlace
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment
 
+pytestmark = pytest.mark.starts_processes
+
 needs_bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
 FOLDER_FILES = {

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.starts_processes
+
 REPOSITORY = Path(__file__).parents[1]
 OLD_NAME = "ton" + "gs"
 HISTORY = "CHANGELOG.md"  # may say what the project was called

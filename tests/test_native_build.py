@@ -16,6 +16,8 @@ import hilt
 from scripts import native
 from tests.surfaces.native import PYTHON, compiler, has_run_python
 
+pytestmark = pytest.mark.starts_processes
+
 ROOT = Path(__file__).parents[1]
 SCRIPT = f"hilt-{hilt.__version__}.data/scripts/hilt"
 

@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.starts_processes
+
 TESTS = """
 import os, pytest, sys
 

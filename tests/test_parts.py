@@ -106,6 +106,7 @@ def test_a_part_that_cannot_be_closed_leaves_none_of_the_later_ones_open(base):
     assert order == ["display", "board", "board"]
 
 
+@pytest.mark.starts_processes
 def test_the_owner_of_shared_parts_closes_them(base, tmp_path):
     folder = tmp_path / "workspace"
     folder.mkdir()
@@ -162,6 +163,7 @@ with temporary_runtime(base) as (runtime, workspace):
 """
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name", CLOSING[::3])
 def test_a_kill_while_closing_loses_nothing_and_leaves_no_program(base, name):
     mark = Mark()

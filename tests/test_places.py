@@ -81,6 +81,7 @@ def test_arguments_are_quoted():
     assert command("trust", "a b;c").endswith(" trust 'a b;c'")
 
 
+@pytest.mark.starts_processes
 def test_commands_shown_to_the_user_work_when_hilt_is_not_on_path(tmp_path):
     host = Command(str(tmp_path), PATH=os.defpath)
     replies = host.ask({"tool": "register_hook", "args": {"action": "register", "event": "stop", "command": "true"}})

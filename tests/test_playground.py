@@ -12,7 +12,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.marks import HANG_SECONDS
+
+pytestmark = pytest.mark.starts_processes
 
 SCRIPT = Path(__file__).parent.parent / "scripts/playground.py"
 

@@ -125,6 +125,7 @@ def test_agent_configuration_is_refused_at_any_depth_in_any_spelling(world, tool
     assert world.folder.tree() == before
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("path", ASKING)
 def test_files_that_editors_and_environments_run_ask_before_a_write(world, tool, path):
@@ -261,6 +262,7 @@ def test_undo_does_not_restore_a_file_that_has_become_protected(world):
     assert world.folder.read("ci/build.yml") == "new\n"
 
 
+@pytest.mark.starts_processes
 def test_search_and_replace_over_a_folder_skips_protected_files(world):
     paths = (".vscode/a.json", "sub/.vscode/a.json", "sub/.claude/a.json", "sub/plain.json")
     for path in paths:

@@ -63,6 +63,7 @@ def test_relative_links_of_the_packaged_readme_lead_to_the_repository():
     )
 
 
+@pytest.mark.starts_processes
 def test_the_package_contains_the_readme(tmp_path):
     building = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(building, cwd=ROOT, env={**os.environ, "HILT_NATIVE": "off"}, check=True, capture_output=True)
@@ -92,6 +93,7 @@ def test_workflows_pin_their_actions_and_have_no_permissions_by_default(path):
     assert all("permissions" in job for job in workflow["jobs"].values())
 
 
+@pytest.mark.starts_processes
 def test_the_plug_in_runs_a_valid_command():
     plugin = json.loads((ROOT / "plugin/.claude-plugin/plugin.json").read_text(encoding="utf-8"))
     server = plugin["mcpServers"]["hilt"]

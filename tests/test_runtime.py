@@ -395,6 +395,7 @@ def test_an_invalid_session_is_refused(base, name):
     assert raised.value.code == "invalid_request"
 
 
+@pytest.mark.starts_processes
 @needs_sandbox
 @pytest.mark.parametrize("session", ["a" * 999, "ü" * 200, "a\nb", "/etc", ".."])
 def test_commands_run_in_sessions_with_odd_names(base, session):

@@ -20,6 +20,8 @@ from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command, forked
 from tests.tools.changes import tree_bytes
 
+pytestmark = pytest.mark.starts_processes
+
 SCENARIOS = os.path.join(os.path.dirname(__file__), "scenarios")
 NAMES = sorted(os.listdir(SCENARIOS))
 COMMANDS = {"run_shell", "shell_exec", "tool::shell_exec", "Bash", "shell"}  # ask first where there is no full sandbox

@@ -13,6 +13,8 @@ from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 from tests.tools.test_read_file import picture
 
+pytestmark = pytest.mark.starts_processes
+
 
 @pytest.fixture
 def command(tmp_path):

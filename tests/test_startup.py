@@ -13,6 +13,8 @@ import pytest
 
 from tests.surfaces.commands import Command
 
+pytestmark = pytest.mark.starts_processes
+
 # modules that take longer to import than a whole call may take
 HEAVY = {
     "argparse", "asyncio", "concurrent.futures", "dataclasses", "difflib", "email", "http", "httpx", "importlib.metadata",  # noqa: E501

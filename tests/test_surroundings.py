@@ -219,6 +219,7 @@ SHEBANG = "#!/usr/bin/env python3\nimport json, sys; sys.stdin.read(); print(jso
 CALLS_PYTHON = f"#!/bin/sh\nexec python3 -c {shlex.quote(SHEBANG.partition(chr(10))[2].strip())}\n"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("entry", ["folder", "link", "linked programs"])
 @pytest.mark.parametrize(
     "runtime, text", [("python", SHEBANG), ("binary", SHEBANG), ("binary", CALLS_PYTHON), ("bash", CALLS_PYTHON)]
@@ -234,6 +235,7 @@ def test_a_folder_tool_runs_nothing_that_commands_can_change(place, entry, runti
     assert result.data == {"ran": 1}
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("entry", ["folder", "link", "linked programs"])
 def test_a_markdown_tool_runs_nothing_that_commands_can_change(place, entry):
     tools = place.base / "config/tools"
@@ -249,6 +251,7 @@ def test_a_markdown_tool_runs_nothing_that_commands_can_change(place, entry):
     assert result.text.strip() == "ran", result.error
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("entry", ["folder", "link", "linked programs"])
 def test_a_hook_runs_nothing_that_commands_can_change(place, entry):
     command = f"cat > {shlex.quote(str(place.base / 'seen'))}; bash -c :; python3 -c ''"
@@ -261,6 +264,7 @@ def test_a_hook_runs_nothing_that_commands_can_change(place, entry):
     assert (place.base / "seen").exists()
 
 
+@pytest.mark.starts_processes
 def test_a_hook_whose_program_is_only_in_the_workspace_fails_with_the_reason(place):
     program = place.program(place.planted / "ruff")
     (place.base / "config/hooks.yaml").write_text("hooks: [{event: pre_tool_execution, command: ruff check}]")
@@ -273,6 +277,7 @@ def test_a_hook_whose_program_is_only_in_the_workspace_fails_with_the_reason(pla
     assert (error.code, why in error.message) == ("hook_blocked", True)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("entry", ["folder", "link", "linked programs"])
 @pytest.mark.parametrize("declared", [None, "{planted}:${{PATH}}"])
 def test_an_mcp_server_is_not_a_program_that_commands_can_change(place, entry, declared):
@@ -314,7 +319,7 @@ ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 # these run inside the sandbox, or only compare and show a PATH
 INSIDE = {
     "sandbox/keeper.py": "becomes the program of a call, with the PATH of the sandbox",
-    "sandbox/bubblewrap.py": "shows the folders of programs inside the sandbox",
+    "sandbox/view.py": "shows the folders of programs inside the sandbox",
     "sandbox/landlock.py": "shows the folders of programs inside the sandbox",
     "sandbox/seatbelt.py": "shows the folders of programs inside the sandbox",
     "processes/confinement.py": "gives commands their PATH",

@@ -135,6 +135,7 @@ def test_spans_and_metrics_reach_the_endpoint_before_exit(collector, source):
     assert sorted(received) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
 
 
+@pytest.mark.starts_processes
 def test_an_unreachable_endpoint_blocks_nothing_and_logs_nothing():
     script = f"""
 from hilt import telemetry
@@ -150,6 +151,7 @@ print("done")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
+@pytest.mark.starts_processes
 def test_importing_telemetry_does_not_load_opentelemetry():
     script = "import sys, hilt.telemetry; print([name for name in sys.modules if 'telemetry' in name])"
 

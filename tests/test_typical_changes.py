@@ -16,6 +16,8 @@ import hilt
 from hilt.testing import environment
 from tests.probed import remember_sandbox
 
+pytestmark = pytest.mark.starts_processes
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/architecture.md"
 

@@ -173,6 +173,7 @@ CALLS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.starts_processes
 @given(data=st.data())
 def test_the_strictest_rule_wins_in_every_combination(tmp_path_factory, data):
     name, args, rules = CALLS[data.draw(st.sampled_from(sorted(CALLS)))]
@@ -337,6 +338,7 @@ PATCH = """\
 """
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "name, args",
     [
@@ -493,6 +495,7 @@ def test_a_rule_file_created_by_other_means_loosens_nothing(world):
         assert code(runtime.call("write_file", path="a", content="x")) == "approval_required"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("files", ["src/**", "src", "src/*", "src/l.txt", "src/link/b.txt"])
 @pytest.mark.parametrize(
     "rules", [{"allow": ["Write(path:src/**)"]}, {"allow": ["*"], "deny": ["Write(path:other/**)"]}]
@@ -715,6 +718,7 @@ def test_always_allow_settles_questions_and_no_denials(world):
         assert code(runtime.call("edit_file", path="a", old_text="x", new_text="y")) == "approval_required"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("settings", [{}, {"shell.sandbox": "full", "shell.network": "full"}])
 @pytest.mark.parametrize("caller", ["run_shell", "Bash", "shell_exec"])
 def test_commands_are_read_only_in_plan_mode_for_every_caller(world, caller, settings):
@@ -769,6 +773,7 @@ def test_a_session_used_within_a_day_keeps_its_mode(world, monkeypatch):
         assert code(runtime.call("write_file", path="a", content="x")) == "denied"
 
 
+@pytest.mark.starts_processes
 def test_yolo_obeys_the_sandbox(world):
     outside = os.path.join(world.base, "outside.txt")
     with world.runtime(mode="yolo") as runtime:
@@ -810,6 +815,7 @@ def answer(world: World, id: str, decision: str) -> None:
     subprocess.run([sys.executable, "-c", APPROVING, world.state, id, decision], check=True, timeout=60)
 
 
+@pytest.mark.starts_processes
 def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
     world.rules(ask=["Write"])
     with world.runtime() as runtime:
@@ -825,6 +831,7 @@ def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
     assert world.folder.tree() == {"a": "x"}
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "name, args",
     [
@@ -844,6 +851,7 @@ def test_an_approval_is_for_no_other_call(world, name, args):
         assert world.folder.tree() == {}
 
 
+@pytest.mark.starts_processes
 def test_an_approval_is_for_no_other_session(world):
     world.rules(ask=["Write"])
     with world.runtime() as runtime:
@@ -863,6 +871,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name, args", CHANGES)
 def test_an_approval_of_a_change_ends_when_the_file_changes(world, name, args):
     world.folder.write("a.txt", "old\n" + "line\n" * 50)
@@ -879,6 +888,7 @@ def test_an_approval_of_a_change_ends_when_the_file_changes(world, name, args):
     assert world.folder.read("a.txt").startswith("old\n")
 
 
+@pytest.mark.starts_processes
 def test_an_approval_of_a_change_ends_when_it_would_change_more_files(world):
     world.folder.write("a.txt", "old\n")
     world.rules(ask=["*"])
@@ -892,6 +902,7 @@ def test_an_approval_of_a_change_ends_when_it_would_change_more_files(world):
     assert world.folder.tree() == {"a.txt": "old\n", "b.txt": "old\n"}
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name, args", CHANGES)
 def test_an_answer_to_a_change_covers_only_what_was_shown(world, name, args):
     world.folder.write("a.txt", "old\n")
@@ -918,6 +929,7 @@ def test_a_preview_does_not_count_as_a_read_of_the_session(world):
     assert world.folder.read("a.txt") == "two, by somebody else\n"
 
 
+@pytest.mark.starts_processes
 def test_a_denial_carries_its_reason_and_a_timeout_has_another_code(world):
     world.rules(ask=["Write"])
     with world.runtime() as runtime:
@@ -1004,6 +1016,7 @@ def test_a_call_that_waits_for_the_user_blocks_only_its_own_session(world):
     assert "new" in texts["one read_file"]
 
 
+@pytest.mark.starts_processes
 def test_always_stores_the_narrowest_rule_for_the_folder_of_the_command(world):
     os.makedirs(world.folder.join("sub"))
     world.rules(allow=["Read"])
@@ -1027,6 +1040,7 @@ def test_always_stores_the_narrowest_rule_for_the_folder_of_the_command(world):
         assert code(runtime.call("run_shell", command="true x", cwd="sub")) == "USER_REJECTION"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("asks", ["a rule", "a broken rule", "a hook"])
 def test_always_is_not_offered_when_no_grant_can_settle_the_question(world, asks):
     if asks == "a hook":
@@ -1207,6 +1221,7 @@ def test_a_rule_file_applies_from_the_next_call_on(world, name):
     assert outcomes == ["ok", "denied", "ok", "denied", "ok"]
 
 
+@pytest.mark.starts_processes
 def test_a_hook_file_applies_from_the_next_call_on(world):
     with world.runtime() as runtime:
         outcomes = [code(runtime.call("list_dir"))]
@@ -1225,6 +1240,7 @@ def hook(world: World, script: str, **more: Any) -> None:
     )
 
 
+@pytest.mark.starts_processes
 def test_rewritten_arguments_are_decided_on_again(world):
     world.rules(deny=["Write(path:secret/**)"], allow=["Write"])
     changed = json.dumps({"arguments": {"path": "secret/key", "content": "x"}})
@@ -1236,6 +1252,7 @@ def test_rewritten_arguments_are_decided_on_again(world):
     assert (explained.decision.verdict, len(explained.hooks)) == ("allow", 1)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("decided", ["allow", "ask", "deny"])
 def test_a_hook_tightens_and_never_loosens(world, decided):
     world.rules(deny=["Edit"], ask=["Bash"], allow=["Write"])
@@ -1252,6 +1269,7 @@ def test_a_hook_tightens_and_never_loosens(world, decided):
     assert world.folder.read("a") == "x"
 
 
+@pytest.mark.starts_processes
 def test_a_hook_that_asks_denies_in_scheduler_mode(world):
     hook(world, 'echo \'{"decision": "ask", "reason": "a look first"}\'')
     with world.runtime(mode="scheduler") as runtime:
@@ -1270,6 +1288,7 @@ def test_explain_runs_no_hook(world):
     assert world.folder.tree() == {}
 
 
+@pytest.mark.starts_processes
 def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeypatch):
     from hilt import loaders
 
@@ -1292,6 +1311,7 @@ def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeyp
         assert code(runtime.call("list_dir")) == "hook_blocked"
 
 
+@pytest.mark.starts_processes
 def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
     entry = {"event": "pre_tool_execution", "command": "sh .hilt/hooks/block.sh"}
     files = {
@@ -1330,6 +1350,7 @@ def test_an_answer_to_all_questions_is_given_once_and_recorded_every_time(world)
     assert len(asked) == 1
 
 
+@pytest.mark.starts_processes
 def test_a_prompt_omits_default_arguments_but_an_approval_binds_them(world):
     world.folder.write("a.txt", "old\n")
     world.rules(ask=["*"])

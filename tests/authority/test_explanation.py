@@ -14,6 +14,8 @@ from hilt.policy.modes import MODES
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment
 
+pytestmark = pytest.mark.starts_processes
+
 COMMANDS = ("ls", "cat a.txt", "rm a.txt", "git status", "touch b.txt", "sudo ls", "echo $(rm a.txt)", "cat locked/k")
 PATHS = ("a.txt", "sub/b.txt", "locked/k", ".env", "../outside", ".hilt/config.toml", "package.json")
 RULES = (

@@ -10,6 +10,8 @@ from hilt.call import Call
 from hilt.testing import temporary_runtime
 from tests.programs import needs_sandbox
 
+pytestmark = pytest.mark.starts_processes
+
 PRINTING = (
     *(
         "git show HEAD:secrets/key",

@@ -29,6 +29,8 @@ from hilt.testing import Folder
 from tests.policy.calls import HOME, NAMES, TWINS, path
 from tests.trusting import file_at
 
+pytestmark = pytest.mark.starts_processes
+
 CATALOG = Catalog()
 LOG = "log.jsonl"
 

@@ -71,6 +71,7 @@ def visible_text(result: Result) -> str:
 # --- swapped names --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 @linux_only
 @pytest.mark.parametrize("rules", RULES)
 def test_swapping_names_while_calls_run_does_not_bypass_a_rule(base, rules):
@@ -81,6 +82,7 @@ def test_swapping_names_while_calls_run_does_not_bypass_a_rule(base, rules):
     assert outcome["codes"]["ok"]  # the harmless half of the calls
 
 
+@pytest.mark.starts_processes
 @linux_only
 @pytest.mark.parametrize("rules", RULES)
 def test_swapping_names_as_an_ordinary_user_does_not_bypass_a_rule(base, rules):
@@ -96,6 +98,7 @@ def test_swapping_names_as_an_ordinary_user_does_not_bypass_a_rule(base, rules):
 # --- files that a call opens besides those it names -----------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "name, args",
     [
@@ -199,6 +202,7 @@ def test_a_write_only_file_can_be_created_but_not_replaced(world):
         assert code(runtime.call("write_file", path="inbox/a.txt", content="y", force=True)) == "denied"
 
 
+@pytest.mark.starts_processes
 def test_a_rule_on_a_link_applies_to_the_link_and_its_target(world):
     world.folder.write("releases/5/a.txt", SECRET)
     os.symlink("releases/5", world.folder.join("current"))
@@ -297,6 +301,7 @@ def test_rules_that_match_too_many_outside_files_refuse_commands(world):
     assert raised.value.code == "sandbox_unavailable"
 
 
+@pytest.mark.starts_processes
 def test_denied_files_are_found_in_an_unlistable_folder(base):
     script = (
         "import sys; from tests.state.ordinary import obey_permissions; obey_permissions();"
@@ -383,6 +388,7 @@ def test_a_marked_file_is_closed_under_every_name(world, marking, path, name, ar
     assert world.folder.tree() == before
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "name, args",
     [

@@ -16,6 +16,8 @@ from hilt.surfaces.terminal_prompt import prompt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox
 
+pytestmark = pytest.mark.starts_processes
+
 ASKED = "permissions:\n  ask: [run_shell]\n"
 COMMAND = "rm -rf src; date +%N > made.txt"
 

@@ -227,6 +227,7 @@ def test_an_invalid_tool_name_is_reported(desk):
     assert desk.tools().problems
 
 
+@pytest.mark.starts_processes
 def test_all_formats_are_found_together(desk):
     desk.config.write("tools/m.md", markdown("m"))
     desk.config.write("tools/f/tool.md", folder_tool("f"))
@@ -242,6 +243,7 @@ def test_all_formats_are_found_together(desk):
 # --- trust ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
     ran = desk.workspace.join("ran")
     path = desk.workspace.write(
@@ -405,6 +407,7 @@ def test_a_change_with_the_same_size_and_time_is_seen(desk, monkeypatch, settled
     assert discovery.current(rescan=True).definitions["a"].description == "Two."
 
 
+@pytest.mark.starts_processes
 def test_the_worker_of_a_file_ends_when_the_file_is_no_longer_a_tool(desk):
     path = desk.config.write("tools/p.py", 'from hilt import tool\n@tool\ndef p():\n    """Do."""\n')
     other = desk.config.write("tools/q.py", 'from hilt import tool\n@tool\ndef q():\n    """Do."""\n')

@@ -22,6 +22,8 @@ from tests.custom.folder_tools import OBJECT, Bench, markdown
 from tests.marks import STUBBORN, Mark, wait_until
 from tests.programs import program
 
+pytestmark = pytest.mark.starts_processes
+
 COMPLETE: dict[str, Any] = {
     "name": "my-tool",
     "script": "script.sh",

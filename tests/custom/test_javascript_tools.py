@@ -15,6 +15,8 @@ from hilt.surroundings import Surroundings
 from tests.custom.calls import call, environment
 from tests.programs import program
 
+pytestmark = pytest.mark.starts_processes
+
 # the example of the format, with an address that needs no network
 TICKET = """
 import {tool, jsonSchema, type NanocoderToolExport} from 'nanocoder/tools';

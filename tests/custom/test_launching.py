@@ -161,6 +161,7 @@ def set_traps(bench: Bench) -> None:
     bench.environ["PATH"] = os.pathsep.join([".", "", PATH])
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("source", ["personal", "project"])
 @pytest.mark.parametrize("runtime", PROBES)
 def test_a_script_runs_in_the_workspace_and_loads_nothing_from_it(tmp_path, shared_home, runtime, source):
@@ -187,6 +188,7 @@ def test_a_script_runs_in_the_workspace_and_loads_nothing_from_it(tmp_path, shar
     assert sorted(path.name for path in folder.iterdir()) == sorted(["tool.md", script, *BESIDE])
 
 
+@pytest.mark.starts_processes
 def test_go_uses_the_modules_of_the_tool(tmp_path, shared_home):
     program("go")
     bench = Bench(tmp_path, "project")
@@ -202,6 +204,7 @@ def test_go_uses_the_modules_of_the_tool(tmp_path, shared_home):
     assert bench.data("probe") == {"word": "own"}
 
 
+@pytest.mark.starts_processes
 def test_bun_uses_the_tsconfig_of_the_tool(tmp_path):
     program("bun")
     bench = Bench(tmp_path, "project")
@@ -224,6 +227,7 @@ def test_deno_uses_the_imports_of_the_tool(tmp_path):
     assert bench.data("probe") == {"NAME": "the tool"}
 
 
+@pytest.mark.starts_processes
 def test_uv_gives_a_script_the_packages_and_programs_that_it_declares(tmp_path):
     program("uv")
     bench = Bench(tmp_path, "project")
@@ -247,6 +251,7 @@ def test_uv_gives_a_script_the_packages_and_programs_that_it_declares(tmp_path):
     assert not (bench.workspace / "evil").exists()
 
 
+@pytest.mark.starts_processes
 def test_uv_runs_a_script_that_declares_nothing(tmp_path):
     program("uv")
     bench = Bench(tmp_path, "project")
@@ -258,6 +263,7 @@ def test_uv_runs_a_script_that_declares_nothing(tmp_path):
     assert not (bench.workspace / "evil").exists()
 
 
+@pytest.mark.starts_processes
 def test_a_package_that_uv_cannot_provide_is_an_error(tmp_path):
     program("uv")
     bench = Bench(tmp_path)
@@ -283,6 +289,7 @@ def test_a_missing_runtime_is_named_with_how_to_install_it(tmp_path, runtime):
     assert script_runtime.install in error.suggestion
 
 
+@pytest.mark.starts_processes
 def test_a_program_that_is_not_executable_is_an_error(tmp_path):
     bench = Bench(tmp_path)
     folder = bench.add("probe", "#!/bin/sh\necho {}\n", runtime="binary", script="script")
@@ -333,6 +340,7 @@ def test_a_tool_sees_the_fixed_variables_and_those_it_declares(tmp_path):
     assert passed == {**fixed, "HOME": environ["HOME"], "PATH": PATH, "WANTED": "yes"}
 
 
+@pytest.mark.starts_processes
 def test_a_running_tool_has_no_other_variable(tmp_path):
     bench = Bench(tmp_path)
     bench.environ.update(SECRET="x", WANTED="yes", **CONTROLLING)

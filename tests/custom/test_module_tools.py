@@ -11,6 +11,8 @@ from hilt.call import Call, Result
 from hilt.errors import ToolError
 from tests.custom.calls import has_ended
 
+pytestmark = pytest.mark.starts_processes
+
 TALKING = '''
 import os
 from hilt import Output, ToolError, tool

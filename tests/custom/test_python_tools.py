@@ -16,6 +16,8 @@ from hilt.schema import TOUCH
 from hilt.surroundings import Surroundings
 from tests.custom.calls import by_name, call, environment
 
+pytestmark = pytest.mark.starts_processes
+
 GREETING = '''
 from hilt import Output, ToolError, tool
 

@@ -18,6 +18,8 @@ from hilt.sandbox.backend import Launch
 from hilt.surroundings import Surroundings
 from hilt.testing import environment
 
+pytestmark = pytest.mark.starts_processes
+
 K8S_PODS = """\
 ---
 name: k8s_pods

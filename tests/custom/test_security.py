@@ -16,6 +16,8 @@ from hilt.surroundings import Surroundings
 from tests.custom.folder_tools import Bench
 from tests.marks import Mark, wait_until
 
+pytestmark = pytest.mark.starts_processes
+
 RAN = "cat > /dev/null; touch ran; echo '{\"done\": true}'"
 CHECKED = {"hasSecurityCheck": True, "securityScript": "security.sh"}
 ANSWER = {"permissionType": "file_write", "permissionKey": "/a", "message": "It wants to write /a."}

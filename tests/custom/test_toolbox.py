@@ -16,6 +16,8 @@ from hilt.testing import Folder, environment, temporary_runtime
 from tests.programs import PATH, program
 from tests.trusting import file_at
 
+pytestmark = pytest.mark.starts_processes
+
 HELLO = """---
 name: hello
 description: Say hello.

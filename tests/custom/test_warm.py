@@ -18,6 +18,8 @@ from hilt.testing import Folder, temporary_runtime
 from tests.custom.calls import has_ended
 from tests.marks import wait_until
 
+pytestmark = pytest.mark.starts_processes
+
 ERRORS = ("Read-only file system", "Permission denied")  # from bubblewrap, and from Landlock
 TOOL = {
     "name": "warm_one",

@@ -15,6 +15,8 @@ from hilt.fence import Fence
 from tests.custom.calls import environment, has_ended
 from tests.marks import wait_until
 
+pytestmark = pytest.mark.starts_processes
+
 HANG_SECONDS = 60.0
 
 ECHO = """

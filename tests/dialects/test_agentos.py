@@ -68,6 +68,7 @@ def test_one_call_reads_up_to_the_limit_and_reports_truncation(runtime, workspac
     assert (result.data.get("truncated", False), "notes" in result.meta) == (truncated, False)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("data", [picture("PNG"), pdf("text"), b"a\0b"])
 def test_the_size_of_a_binary_file_is_that_of_the_file(runtime, workspace, data):
     workspace.write("file", data)

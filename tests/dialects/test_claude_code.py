@@ -124,6 +124,7 @@ def test_write_edit_and_multi_edit_change_a_file(bench):
     assert folder.read("new/b.txt") == "z 1\n2\n"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "name, args, code, message, advice",
     [
@@ -170,6 +171,7 @@ def test_errors_use_the_names_of_the_dialect(bench, name, args, code, message, a
 # --- searches -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_glob_lists_the_newest_file_first(base):
     with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):
         for number in range(120):
@@ -181,6 +183,7 @@ def test_glob_lists_the_newest_file_first(base):
     assert lines[100:] == ["[Showing 100 of 120 files; use a narrower pattern or path to see the others.]"]
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "args, expected",
     [
@@ -219,6 +222,7 @@ def test_grep_supports_every_output_mode(bench, args, expected):
     assert call(bench, "Grep", **args) == expected
 
 
+@pytest.mark.starts_processes
 def test_grep_keeps_paths_that_begin_with_a_bracket(base):
     with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):
         folder.write("[id].ts", "needle\n")
@@ -226,6 +230,7 @@ def test_grep_keeps_paths_that_begin_with_a_bracket(base):
         assert call((runtime, folder), "Grep", pattern="needle") == "[id].ts"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("args", [{}, {"output_mode": "content"}, {"output_mode": "content", "-n": False, "-C": 1}])
 def test_a_path_cannot_add_a_line(base, args):
     with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):
@@ -240,6 +245,7 @@ def test_a_path_cannot_add_a_line(base, args):
 # --- commands -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 @needs_sandbox
 def test_bash_returns_the_output_and_an_exit_code_only_after_a_failure(bench):
     assert call(bench, "Bash", command="echo out; echo error >&2", description="Print") == "out\nerror"
@@ -249,6 +255,7 @@ def test_bash_returns_the_output_and_an_exit_code_only_after_a_failure(bench):
     assert late.startswith("Exit code 124\nCommand timed out after 1 seconds\n[timeout: after 1 s; send timeout, up to")
 
 
+@pytest.mark.starts_processes
 @needs_sandbox
 def test_a_background_command_is_read_filtered_and_stopped(base):
     with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):

@@ -50,6 +50,7 @@ def test_a_command_is_translated(args, expected):
     assert ENTRIES["shell"].arguments(args) == expected
 
 
+@pytest.mark.starts_processes
 @needs_sandbox
 def test_shell_returns_output_and_metadata(bench):
     failed = json.loads(call(bench, "shell", command=["bash", "-lc", "echo out; echo error >&2; exit 3"]))

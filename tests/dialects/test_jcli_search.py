@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.starts_processes
+
 
 @pytest.fixture
 def project(workspace):

@@ -104,6 +104,7 @@ def denying(tmp_path_factory):
         yield runtime, folder
 
 
+@pytest.mark.starts_processes
 @each_row
 def test_a_rule_that_denies_a_tool_denies_it_under_every_name(denying, row):
     runtime, folder = denying
@@ -185,6 +186,7 @@ def test_rules_on_paths_and_commands_apply_to_the_names_of_codex(base, rule, nam
         assert folder.tree() == {"a.txt": "one\n"}
 
 
+@pytest.mark.starts_processes
 def test_hooks_see_the_canonical_tool_under_every_name(base):
     os.makedirs(os.path.join(base, "config"), exist_ok=True)
     with open(os.path.join(base, "config", "hooks.yaml"), "w", encoding="utf-8") as file:

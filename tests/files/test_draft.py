@@ -200,6 +200,7 @@ def test_the_owner_of_a_file_is_kept_where_permitted(runtime, workspace):
     assert (os.stat(path).st_uid, os.stat(path).st_gid) == owner
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("tool, args", CHANGES, ids=[tool for tool, _ in CHANGES])
 def test_a_read_only_file_is_rejected(base, file, tool, args):
     file.chmod(0o444)
@@ -210,6 +211,7 @@ def test_a_read_only_file_is_rejected(base, file, tool, args):
     assert file.read_text() == "one\n"
 
 
+@pytest.mark.starts_processes
 def test_a_read_only_folder_is_rejected_and_the_other_files_are_restored(base, file):
     locked = file.parent / "locked"
     locked.mkdir()
@@ -235,6 +237,7 @@ def test_a_hard_link_outside_keeps_its_contents(runtime, workspace):
     assert (workspace.read("a.txt"), workspace.read("../outside.txt")) == ("mine\n", "theirs\n")
 
 
+@pytest.mark.starts_processes
 def test_the_new_contents_of_a_private_file_are_never_readable_by_others(base):
     """At no step of a change is there a file with the new contents that others may read."""
     program = f"""
@@ -258,6 +261,7 @@ assert call({base!r}, ("write_file", {{"path": "a.txt", "content": "secret" * 10
     assert stat.S_IMODE(os.stat(workspace.join("a.txt")).st_mode) == 0o600
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("files", [2, 300])
 def test_a_batch_that_runs_out_of_space_restores_everything(base, files):
     with temporary_runtime(base) as (_, workspace):
@@ -306,6 +310,7 @@ def test_later_writes_to_the_old_file_do_not_reach_the_snapshot(runtime, workspa
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_a_batch_of_many_files_needs_few_handles(base):
     """A process may have 1,024 handles by default, and hilt is not the only user of them."""
     with temporary_runtime(base) as (_, workspace):

@@ -15,6 +15,8 @@ from hilt.testing import Folder, temporary_runtime
 from tests.databases import connected
 from tests.state.ordinary import calls
 
+pytestmark = pytest.mark.starts_processes
+
 STRESS = os.environ.get("HILT_STRESS")  # kills at every step, however many files and restarts there are
 # a kill loses nothing that the kernel already has, so the files may be in memory, which is faster
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

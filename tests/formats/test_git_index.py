@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from hilt.formats.git_index import tracked_paths
 
+pytestmark = pytest.mark.starts_processes
+
 PATHS = ["a", "b/c", "b/d e", "ü", "x" * 200 + "/" + "y" * 200, *(f"many/{number:03}" for number in range(60))]
 
 

@@ -31,6 +31,7 @@ ORDINARY = [
 ]
 
 
+@pytest.mark.starts_processes
 def test_the_table_is_current():
     check = [program("node"), str(CONSOLE / "characters.mjs"), "--check"]
 
@@ -70,6 +71,7 @@ def test_joiners_and_marks_cannot_pile_up():
     assert shown("a" + "\u0301" * 6, exact=False) == "a" + "\u0301" * 4 + "<U+0301>" * 2
 
 
+@pytest.mark.starts_processes
 def test_the_console_shows_the_same():
     texts = [*ORDINARY, *(f"rm{character}rf" for character in EXAMPLES), "\u65e5\u200d\u200d\u672c", "a" + "\u0301" * 6]
     script = (

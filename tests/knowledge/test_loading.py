@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.starts_processes
+
 SCRIPT = """
 import sys
 from hilt import Runtime

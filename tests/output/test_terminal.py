@@ -456,6 +456,7 @@ def test_an_invalid_view_is_rendered_as_the_reason(value):
     assert render(value, width=80, color=False).startswith("Not a view:")
 
 
+@pytest.mark.starts_processes
 def test_plain_rendering_loads_no_library():
     program = """
 import sys

@@ -391,6 +391,7 @@ def tools(tmp_path: Path) -> Iterator[tuple[Runtime, Path]]:
         yield runtime, workspace
 
 
+@pytest.mark.starts_processes
 def test_the_result_of_a_python_tool_does_not_depend_on_its_view(tools):
     runtime, workspace = tools
     encoded = {name: as_json(view) for name, view in UNUSUAL.items()}
@@ -405,6 +406,7 @@ def test_the_result_of_a_python_tool_does_not_depend_on_its_view(tools):
         assert result.view == (None if view is None else foreign_views.validate(view))
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name", ["inside", "printed", "show-text"])
 def test_a_view_inside_a_result_is_extracted_in_every_format(tools, name):
     runtime, workspace = tools
@@ -416,6 +418,7 @@ def test_a_view_inside_a_result_is_extracted_in_every_format(tools, name):
     assert result.view == {"type": "none", "message": "m"}
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("text, expected", TEXTS.items(), ids=[text[:40] for text in TEXTS])
 def test_the_result_of_a_folder_tool_does_not_depend_on_its_view(tools, text, expected):
     runtime, workspace = tools

@@ -955,6 +955,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.starts_processes
 @given(line=st.just("ls") | lines.map(lambda text: "ls" + text) | lines)
 def test_commands_that_a_rule_allows_run_nothing_else(folder, line):
     if having(shell(line), allow=["Bash:ls.*"]) != "allow":

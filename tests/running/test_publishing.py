@@ -4,10 +4,14 @@ import threading
 import time
 from contextlib import closing
 
+import pytest
+
 from hilt.call import Call
 from hilt.state.callers import CallObserver
 from hilt.state.events import EventStore, ServingMark
 from tests.programs import needs_sandbox
+
+pytestmark = pytest.mark.starts_processes
 
 
 @needs_sandbox

@@ -59,6 +59,7 @@ def output(folder):
     return RipgrepOutput(subprocess.run(command, cwd=folder, capture_output=True).stdout)
 
 
+@pytest.mark.starts_processes
 @settings(max_examples=20)
 @given(size=st.integers(10_000, 400_000), keep=st.integers(0, 40))
 def test_the_size_of_output_chunks_makes_no_difference(output, folder, size, keep):
@@ -72,6 +73,7 @@ def test_the_size_of_output_chunks_makes_no_difference(output, folder, size, kee
     assert [file.path for file in matched] == sorted(file.path for file in matched)
 
 
+@pytest.mark.starts_processes
 def test_the_first_matches_by_path_are_kept_whatever_their_order(output, folder):
     _, matched = feed_events(output, 4096, folder, keep=4)
 
@@ -79,6 +81,7 @@ def test_the_first_matches_by_path_are_kept_whatever_their_order(output, folder)
     assert matched[1].matches == [SearchMatch(1, 3, "é x", 1)]
 
 
+@pytest.mark.starts_processes
 def test_a_line_too_long_to_keep_is_read_again_from_its_file(output, folder):
     _, matched = feed_events(output, 65536, folder, keep=20)
 
@@ -88,12 +91,14 @@ def test_a_line_too_long_to_keep_is_read_again_from_its_file(output, folder):
     ]
 
 
+@pytest.mark.starts_processes
 def test_files_with_unreported_matches_are_listed(output, folder):
     events, _ = feed_events(output, 65536, folder)
 
     assert list(events.truncated) == ["c.txt"]
 
 
+@pytest.mark.starts_processes
 def test_output_without_a_summary_is_not_complete(output, folder):
     events, _ = feed_events(output[: output.rfind(b"\n", 0, -1)], 65536, folder)
 
@@ -139,6 +144,7 @@ def test_multiline_matches_are_counted_one_by_one(tmp_path):
     assert matched[0].matches == [SearchMatch(5, 1, "one\ntwo", 6), SearchMatch(7, 1, "one\ntwo", 8)]
 
 
+@pytest.mark.starts_processes
 def test_matches_that_changed_since_the_search_are_reported_as_gone(tmp_path):
     (tmp_path / "a").write_text("one x\ntwo\nthree x\n")
     (tmp_path / "b").write_text("x" * 2_000_000 + "\n")

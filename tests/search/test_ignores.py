@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hilt.search import ignores
 from hilt.testing import temporary_runtime
 
+pytestmark = pytest.mark.starts_processes
+
 FOLDERS = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)
 NAMES = st.sampled_from(["a", "b", "ab", "c.x", "d.x", ".h"])
 PIECES = st.lists(st.sampled_from(["a", "b", "*", "?", "[ab]", ".x", "c"]), min_size=1, max_size=3)

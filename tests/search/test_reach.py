@@ -25,6 +25,8 @@ from hilt.testing import Folder, temporary_runtime
 from tests.sandbox.confined import NOBODY, as_user, interpreter
 from tests.search.leaking import fill, requests, visible_text
 
+pytestmark = pytest.mark.starts_processes
+
 CALLS = 20 * int(os.environ.get("HILT_STRESS") or 6)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="swaps names by a system call of Linux")
 

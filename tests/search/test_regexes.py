@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hilt.search import regexes, ripgrep
 from hilt.search.regexes import BadPattern
 
+pytestmark = pytest.mark.starts_processes
+
 PIECES = [
     *(
         "a",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.starts_processes
+
 LIMIT = 1000
 
 

@@ -186,6 +186,7 @@ def test_any_text_and_status_get_a_class(command, code, timed_out, signalled):
     assert classify_exit(command, code, timed_out=timed_out, signalled=signalled).classification in CLASSES
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name", sorted(set(ANSWERS) - {"rg"}))
 def test_the_programs_really_exit_with_1(name, tmp_path):
     (tmp_path / "a").write_text("a\n")
@@ -205,6 +206,7 @@ def test_the_programs_really_exit_with_1(name, tmp_path):
     assert (code, classify_exit(line, code).classification) == (1, "expected_nonzero")
 
 
+@pytest.mark.starts_processes
 def test_a_child_ended_by_a_signal_is_recognized_by_the_status_of_the_shell():
     code = subprocess.run(["bash", "-c", "bash -c 'kill -SEGV $$'; exit $?"], capture_output=True).returncode
 

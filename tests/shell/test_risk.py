@@ -156,6 +156,7 @@ def test_a_line_that_does_not_parse_is_dangerous():
         assert classify(line).level == "dangerous", line
 
 
+@pytest.mark.starts_processes
 def test_a_parser_that_does_not_load_makes_every_command_dangerous():
     code = (
         "import sys; sys.modules['tree_sitter_bash'] = None\n"
@@ -312,6 +313,7 @@ def test_any_mixture_of_shell_syntax_gets_a_level(pieces):
     assert classify("".join(pieces)).level in ORDER
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "line",
     [
@@ -397,6 +399,7 @@ def marks(tmp_path_factory):
     return folder
 
 
+@pytest.mark.starts_processes
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(line=NESTED)
 @example(line="true $a\n\\rm x")
@@ -467,6 +470,7 @@ LINES_WITH_HEREDOCS = st.lists(
 ).map("".join)
 
 
+@pytest.mark.starts_processes
 @given(line=LINES_WITH_HEREDOCS)
 @example(line="a[1 <<A ]=1; :\nrm x\nA")
 @example(line=": \\ #'\n' <<A '\n'; :\nrm x\nA")
@@ -499,6 +503,7 @@ def check_with_bash(marks, line):
     assert not (marks / "mark").exists(), line
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("line", ["a|" * 30_000, ")" * 60_000, "a & ; | b )) " * 4_000, "< > << >> " * 6_000])
 def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
     """Each of these would keep the parser busy for more than a minute without a limit."""
@@ -507,6 +512,7 @@ def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
     assert (risk.level, "syntax" in risk.reason) == ("dangerous", True)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "line",
     [

@@ -19,6 +19,8 @@ from hilt.testing import Folder
 from tests.programs import needs_sandbox
 from tests.test_docs import blocks, follow, own_environment
 
+pytestmark = pytest.mark.starts_processes
+
 NAMES = sorted(os.listdir(BUILT_IN.path))
 
 

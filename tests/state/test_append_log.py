@@ -273,6 +273,7 @@ while True:
 """
 
 
+@pytest.mark.starts_processes
 def test_a_killed_process_leaves_a_valid_chain_with_every_row_it_reported(trail, tmp_path):
     reported: dict[str, int] = {}
     for turn in range(STRESS or 4):

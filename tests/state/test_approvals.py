@@ -482,6 +482,7 @@ def test_a_heartbeat_is_renewed(approvals, tmp_path, monkeypatch):
             time.sleep(0.01)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("seconds", [-3600, 3600])
 def test_a_heartbeat_from_the_past_or_the_future_is_ignored(approvals, tmp_path, seconds):
     process = start("attend", str(tmp_path), "")
@@ -520,6 +521,7 @@ def together(action: str, directory: Path, numbers: list[str]) -> list[str]:
         return list(pool.map(lambda process: process.communicate("\n", timeout=HANG_SECONDS)[0].strip(), processes))
 
 
+@pytest.mark.starts_processes
 def test_many_processes_that_ask_the_same_get_the_same_id(approvals, tmp_path):
     ids = together("ask_same", tmp_path, [str(number) for number in range(PROCESSES)])
 
@@ -527,6 +529,7 @@ def test_many_processes_that_ask_the_same_get_the_same_id(approvals, tmp_path):
     assert len(approvals.pending()) == 1
 
 
+@pytest.mark.starts_processes
 def test_many_processes_that_ask_and_answer_lose_nothing(approvals, tmp_path):
     assert set(together("ask_own", tmp_path, [str(number) for number in range(PROCESSES)])) == {"done"}
 
@@ -538,6 +541,7 @@ def test_many_processes_that_ask_and_answer_lose_nothing(approvals, tmp_path):
     assert dict(rows) == {str(number): 2 for number in range(PROCESSES)}
 
 
+@pytest.mark.starts_processes
 def test_one_of_many_simultaneous_answers_counts(approvals, tmp_path):
     id = ask(approvals).id
 
@@ -551,6 +555,7 @@ def test_one_of_many_simultaneous_answers_counts(approvals, tmp_path):
     assert approvals.find(id).state == ("denied" if answers["denied"] else "approved")
 
 
+@pytest.mark.starts_processes
 def test_only_one_of_many_processes_uses_an_approval(approvals, tmp_path):
     id = ask(approvals).id
     approvals.answer(id, approved=True, by="me")

@@ -194,6 +194,7 @@ def test_a_state_that_a_process_uses_is_not_replaced(tmp_path, state, backup):
     assert "trail.db.log" in caught.value.details["files"]  # type: ignore[operator]
 
 
+@pytest.mark.starts_processes
 def test_every_name_in_a_used_state_directory_is_known(tmp_path, state, backup):
     with temporary_runtime(str(tmp_path)) as (runtime, _):
         runtime.call("run_shell", command="true")

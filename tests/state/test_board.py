@@ -351,6 +351,7 @@ def layered(runtime, layers: int, width: int) -> None:
         assert runtime.call("task", action="create", title=f"task {number}", blockedBy=blockers).ok
 
 
+@pytest.mark.starts_processes
 def test_twelve_processes_that_claim_and_complete_lose_nothing_and_get_no_task_twice(tmp_path):
     with temporary_runtime(str(tmp_path)) as (runtime, _):
         layered(runtime, layers=5, width=8)
@@ -373,6 +374,7 @@ def test_twelve_processes_that_claim_and_complete_lose_nothing_and_get_no_task_t
     assert {task["status"] for task in tasks} == {"completed"}
 
 
+@pytest.mark.starts_processes
 def test_a_killed_process_leaves_a_usable_board(tmp_path):
     with temporary_runtime(str(tmp_path)) as (runtime, _):
         layered(runtime, layers=4, width=4)
@@ -411,6 +413,7 @@ board.create(TaskChange("lost", blockers=(1, 2)), "s", commit=die)
 """
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("action", ["create", "update"])
 def test_a_process_killed_before_its_commit_changes_nothing(tmp_path, board, action):
     add(board)

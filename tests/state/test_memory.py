@@ -69,6 +69,7 @@ def together(script: str, base: object, count: int, *arguments: str) -> None:
         assert process.wait() == 0, errors
 
 
+@pytest.mark.starts_processes
 def test_twenty_processes_that_save_at_once_lose_nothing(tmp_path, config, memory):
     together(SAVE, tmp_path, 20, "10")
 
@@ -91,6 +92,7 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
 """
 
 
+@pytest.mark.starts_processes
 def test_processes_that_start_at_once_import_memory_json_once(tmp_path, config, memory):
     config.mkdir()
     (config / "memory.json").write_text(json.dumps({"gone": "1", "kept": "2"}))

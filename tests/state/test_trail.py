@@ -420,6 +420,7 @@ def test_reading_the_trail_includes_pending_rows(trail, tmp_path):
     assert trail.breaks() == []
 
 
+@pytest.mark.starts_processes
 def test_many_threads_and_processes_add_pending_rows_at_once(tmp_path):
     path = str(tmp_path / "reserve")
     script = (
@@ -476,6 +477,7 @@ trail.close()
 """
 
 
+@pytest.mark.starts_processes
 def test_fifty_processes_append_to_one_chain(trail, tmp_path):
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", _RECORD, str(tmp_path / "trail.db")]

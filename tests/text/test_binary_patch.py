@@ -25,6 +25,7 @@ def test_a_literal_round_trips(old, new):
     assert (operation.kind, operation.whole.before, operation.whole.data) == ("update", blob_id(old), new)
 
 
+@pytest.mark.starts_processes
 def test_git_and_hilt_read_each_others_patches(tmp_path):
     contents = {"a": bytes(range(256)) * 9, "b": b"\0"}
     git(tmp_path, "init", "-q")

@@ -153,6 +153,7 @@ def repository(tmp_path):
 NAMES = ["plain.txt", "with blank.txt", 'odd"\\\tname', "new\nline", "é.txt", " lead"]
 
 
+@pytest.mark.starts_processes
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.none(), TEXTS), st.one_of(st.none(), TEXTS), st.sampled_from(NAMES), st.booleans())
 def test_git_applies_the_diff_and_gets_the_new_text(repository, old, new, name, moved):

@@ -74,6 +74,7 @@ def test_files_may_be_swapped_and_keep_their_modes(runtime, workspace):
     assert [os.stat(workspace.join(name)).st_mode & 0o777 for name in "ab"] == [0o755, 0o640]
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "steps, after, files",
     [
@@ -112,6 +113,7 @@ def test_the_diff_of_several_steps_shows_their_combined_effect(runtime, workspac
     assert git_apply(workspace, preview.text) == {name: text.encode() for name, text in after.items()}
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "patch, name",
     [
@@ -213,6 +215,7 @@ def test_the_preview_of_an_edit_is_a_patch_with_the_same_outcome(runtime, worksp
     assert workspace.bytes("a.txt") == after
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "lines",
     [
@@ -246,6 +249,7 @@ def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, wor
     assert tree_bytes(workspace) == patched
 
 
+@pytest.mark.starts_processes
 def test_a_diff_made_by_git_is_applied(runtime, workspace, tmp_path):
     (tmp_path / "repo").mkdir()
     repo = str(tmp_path / "repo")

@@ -27,6 +27,7 @@ def project(workspace):
     return workspace
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "args, paths",
     [

@@ -287,6 +287,7 @@ def test_a_project_is_detected_by_its_files(runtime, workspace, layout):
     assert workspace.tree() == before
 
 
+@pytest.mark.starts_processes
 def test_the_example_of_the_reference_runs_as_printed(workspace, environ):
     workspace.write("go.mod", "module m\n")
     workspace.write("package.json", "{}")

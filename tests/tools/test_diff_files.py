@@ -39,6 +39,7 @@ def test_the_context_has_the_requested_width(runtime, workspace, context, hunks)
     assert text.count("@@ -") == hunks
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "a, b",
     [

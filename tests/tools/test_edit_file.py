@@ -43,6 +43,7 @@ def test_every_byte_outside_the_edit_is_preserved(runtime, workspace, name, befo
     wire.decode_value(wire.encode_result(preview))
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name, before, old, new, after", DIFFABLE, ids=[case[0] for case in DIFFABLE])
 def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, workspace, name, before, old, new, after):
     workspace.write("a.txt", before)
@@ -52,6 +53,7 @@ def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, wor
     assert git_apply(workspace, preview.text) == {"a.txt": after}
 
 
+@pytest.mark.starts_processes
 @given(
     st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8), min_size=1, max_size=12),  # noqa: E501
     st.sampled_from(["\n", "\r\n"]),
@@ -252,6 +254,7 @@ def test_a_file_over_the_limit_is_edited_only_with_force(runtime, workspace):
         assert file.read(5) == b"U\nxxx"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 @pytest.mark.parametrize("number", [1, 2, 60_000, 119_999, 120_000])
 @pytest.mark.parametrize("new", ["changed", "two\nlines", "", "é\nü"])
@@ -271,6 +274,7 @@ def test_a_large_file_is_edited_like_a_small_one(runtime, workspace, ending, num
     assert git_apply(workspace, preview.text) == {"a.txt": expected}
 
 
+@pytest.mark.starts_processes
 def test_several_edits_of_a_large_file_are_made_in_order(runtime, workspace):
     workspace.write("a.txt", "".join(f"line number {count}\n" for count in range(1, 120_001)))
     edits = [

@@ -100,6 +100,7 @@ def test_an_approval_covers_only_the_plan_that_was_shown(planning):
     assert not writes(planning)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("file", ["permissions.yaml", "hooks.yaml"])
 def test_a_rule_that_asks_about_the_call_is_combined_with_the_plan_question(base, file):
     hook = {"event": "pre_tool_execution", "match": "exit_plan_mode", "command": 'echo \'{"decision": "ask"}\''}

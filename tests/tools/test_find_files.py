@@ -10,6 +10,8 @@ import pytest
 from hilt.runtime import Runtime
 from hilt.testing import environment
 
+pytestmark = pytest.mark.starts_processes
+
 
 def find(runtime, pattern, **args):
     result = runtime.call("find_files", pattern=pattern, **args)

@@ -19,6 +19,7 @@ def start(runtime, command, **args):
     return task_id
 
 
+@pytest.mark.starts_processes
 def test_a_job_reads_its_input(runtime):
     task_id = start(runtime, 'stty -echo; echo ready; read -r line; echo "got $line"')
 
@@ -29,6 +30,7 @@ def test_a_job_reads_its_input(runtime):
     assert data == {"status": "completed", "exit_code": 0, "output": "ready\ngot some téxt\n"}
 
 
+@pytest.mark.starts_processes
 def test_input_and_new_output_alternate(runtime):
     task_id = start(runtime, 'stty -echo; echo ready; while read -r line; do echo "<$line>"; done')
     runtime.call("job_output", task_id=task_id, block=False)
@@ -47,6 +49,7 @@ def test_input_and_new_output_alternate(runtime):
     assert runtime.call("job_output", task_id=task_id).data["status"] == "completed"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("key, code", [("\u0003", 130), ("\u001c", 131)], ids=["Ctrl-C", "Ctrl-backslash"])
 def test_control_keys_are_sent_as_keys(runtime, key, code):
     task_id = start(runtime, "ulimit -c 0; echo ready; sleep 300")
@@ -57,6 +60,7 @@ def test_control_keys_are_sent_as_keys(runtime, key, code):
     assert (data["status"], data["exit_code"]) == ("failed", code)
 
 
+@pytest.mark.starts_processes
 def test_without_enter_only_the_text_is_sent(runtime):
     task_id = start(runtime, 'stty -echo; echo ready; read -r -n 2 keys; echo "$keys"')
 
@@ -66,6 +70,7 @@ def test_without_enter_only_the_text_is_sent(runtime):
     assert runtime.call("job_output", task_id=task_id).data["output"] == "ready\nyn\n"
 
 
+@pytest.mark.starts_processes
 def test_input_is_accepted_while_earlier_input_is_still_being_written(runtime):
     task_id = start(runtime, "stty raw -echo; echo ready; head -c 1000 | sha256sum; sleep 300")
     keys = [chr(97 + number % 26) for number in range(1000)]
@@ -78,6 +83,7 @@ def test_input_is_accepted_while_earlier_input_is_still_being_written(runtime):
     assert hashlib.sha256("".join(keys).encode()).hexdigest() in output
 
 
+@pytest.mark.starts_processes
 def test_a_job_without_a_terminal_accepts_no_input(runtime):
     task_id = start(runtime, "echo ready; sleep 300", tty=False)
 
@@ -86,6 +92,7 @@ def test_a_job_without_a_terminal_accepts_no_input(runtime):
     assert (error.code, "tty: true" in error.suggestion) == ("invalid_args", True)
 
 
+@pytest.mark.starts_processes
 def test_a_finished_job_accepts_no_input(runtime):
     task_id = start(runtime, "echo ready")
     runtime.call("job_output", task_id=task_id)
@@ -93,6 +100,7 @@ def test_a_finished_job_accepts_no_input(runtime):
     assert runtime.call("job_input", task_id=task_id, input="text").error.code == "not_found"
 
 
+@pytest.mark.starts_processes
 def test_input_over_the_unread_limit_is_rejected(runtime):
     task_id = start(runtime, "stty raw -echo; echo ready; sleep 300")
 
@@ -101,6 +109,7 @@ def test_input_over_the_unread_limit_is_rejected(runtime):
         assert (result.error and result.error.code) == code
 
 
+@pytest.mark.starts_processes
 def test_jobs_of_another_session_are_not_found(runtime):
     task_id = start(runtime, "echo ready; read -r line")
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from hilt.call import Call
 from hilt.output import foreign_views
 from tests.marks import wait_until
@@ -19,6 +21,7 @@ def test_without_jobs_the_list_is_empty(runtime):
     assert runtime.call("job_list").data == {"jobs": []}
 
 
+@pytest.mark.starts_processes
 def test_jobs_are_listed_oldest_first(runtime):
     first, second = start(runtime, "echo text; exit 3"), start(runtime, "sleep 300")
     runtime.call("job_output", task_id=first)
@@ -36,6 +39,7 @@ def test_jobs_are_listed_oldest_first(runtime):
     assert not {"cwd", "tty", "reason"} & jobs[0].keys()
 
 
+@pytest.mark.starts_processes
 def test_a_job_reports_its_terminal_and_why_it_ended(runtime):
     task_id = start(runtime, "sleep 300", tty=True)
     runtime.call("job_stop", task_id=task_id)
@@ -45,6 +49,7 @@ def test_a_job_reports_its_terminal_and_why_it_ended(runtime):
     assert (job["status"], job["tty"], job["reason"]) == ("stopped", True, "it was asked to stop")
 
 
+@pytest.mark.starts_processes
 def test_a_job_in_another_folder_reports_the_folder(runtime, workspace):
     workspace.write("inner/file")
     start(runtime, "true", cwd="inner")
@@ -54,6 +59,7 @@ def test_a_job_in_another_folder_reports_the_folder(runtime, workspace):
     assert job["cwd"] == "inner"
 
 
+@pytest.mark.starts_processes
 def test_a_long_command_is_shortened(runtime):
     start(runtime, f"true {'x' * 1000}")
 
@@ -62,6 +68,7 @@ def test_a_long_command_is_shortened(runtime):
     assert (len(job["command"]), job["command"][-1]) == (200, "…")
 
 
+@pytest.mark.starts_processes
 def test_the_view_is_a_table(runtime):
     task_id = start(runtime, "true")
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["status"] == "completed")
@@ -72,6 +79,7 @@ def test_the_view_is_a_table(runtime):
     assert (view["rows"][0]["task_id"], view["rows"][0]["exit_code"]) == (task_id, 0)
 
 
+@pytest.mark.starts_processes
 def test_another_session_has_other_jobs(runtime):
     start(runtime, "true")
 

@@ -19,6 +19,7 @@ def output(runtime, task_id, **args):
     return runtime.call("job_output", task_id=task_id, **args)
 
 
+@pytest.mark.starts_processes
 def test_the_result_has_status_exit_code_and_output(runtime):
     result = output(runtime, start(runtime, "echo out; echo err >&2"))
 
@@ -26,6 +27,7 @@ def test_the_result_has_status_exit_code_and_output(runtime):
     assert result.result == '{"status":"completed","exit_code":0,"output":"out\\nerr\\n"}'
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("command, code", [("exit 3", 3), ("no-such-program", 127)])
 def test_a_failed_job_reports_its_exit_code(runtime, command, code):
     data = output(runtime, start(runtime, command)).data
@@ -33,6 +35,7 @@ def test_a_failed_job_reports_its_exit_code(runtime, command, code):
     assert (data["status"], data["exit_code"]) == ("failed", code)
 
 
+@pytest.mark.starts_processes
 def test_a_running_job_has_no_exit_code_and_continues_after_the_wait(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
 
@@ -41,6 +44,7 @@ def test_a_running_job_has_no_exit_code_and_continues_after_the_wait(runtime):
     assert output(runtime, task_id, timeout=1).data == {"status": "running", "exit_code": None, "output": "begun\n"}
 
 
+@pytest.mark.starts_processes
 def test_new_output_excludes_what_was_returned_before(runtime, workspace):
     task_id = start(runtime, "echo one; until test -e go; do sleep 0.01; done; echo two")
     wait_until(lambda: output(runtime, task_id, block=False).data["output"])
@@ -52,6 +56,7 @@ def test_new_output_excludes_what_was_returned_before(runtime, workspace):
     assert output(runtime, task_id).data["output"] == "one\ntwo\n"
 
 
+@pytest.mark.starts_processes
 def test_long_output_keeps_both_ends_and_read_file_returns_the_rest(runtime):
     data = output(runtime, start(runtime, "seq 100000")).data
 
@@ -66,6 +71,7 @@ def test_long_output_keeps_both_ends_and_read_file_returns_the_rest(runtime):
     assert window.text.startswith("50000\t50000\n")
 
 
+@pytest.mark.starts_processes
 def test_colours_reach_the_view_and_not_the_model(runtime):
     command = r"printf '\033[31mred\033[0m \xff\n'"
 
@@ -76,6 +82,7 @@ def test_colours_reach_the_view_and_not_the_model(runtime):
     assert foreign_views.validate(result.view) == view
 
 
+@pytest.mark.starts_processes
 def test_a_wait_over_the_maximum_is_clamped_with_a_note(runtime):
     result = output(runtime, start(runtime, "true"), timeout=700_000)
 
@@ -83,6 +90,7 @@ def test_a_wait_over_the_maximum_is_clamped_with_a_note(runtime):
     assert "600000" in result.meta["notes"][0]
 
 
+@pytest.mark.starts_processes
 def test_a_stopped_job_says_so_and_keeps_its_output(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
     wait_until(lambda: output(runtime, task_id, block=False).data["output"])
@@ -99,6 +107,7 @@ def test_an_unknown_job_is_not_found(runtime):
     assert (error.code, "job_000000" in error.message, "job_list" in error.suggestion) == ("not_found", True, True)
 
 
+@pytest.mark.starts_processes
 def test_jobs_of_another_session_are_not_found(runtime):
     task_id = start(runtime, "sleep 300")
 
@@ -107,6 +116,7 @@ def test_jobs_of_another_session_are_not_found(runtime):
     assert result.error.code == "not_found"
 
 
+@pytest.mark.starts_processes
 def test_jobs_end_with_the_runtime(runtime):
     task_id = start(runtime, "sleep 300")
     jobs = runtime.parts.jobs
@@ -116,6 +126,7 @@ def test_jobs_end_with_the_runtime(runtime):
     assert [(state.job.id, state.status) for state in jobs.list("default")] == [(task_id, "stopped")]
 
 
+@pytest.mark.starts_processes
 def test_many_waits_do_not_block_other_calls_and_can_be_cancelled(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
     results: list[object] = []
@@ -129,6 +140,7 @@ def test_many_waits_do_not_block_other_calls_and_can_be_cancelled(runtime):
     wait_until(lambda: len(results) == 40)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("block", [True, False])
 def test_jcli_calls_it_task_output(runtime, block):
     started = runtime.request(Call("Bash", {"command": "echo text", "run_in_background": True}, dialect="jcli"))

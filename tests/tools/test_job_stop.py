@@ -9,6 +9,7 @@ from tests.programs import needs_sandbox
 pytestmark = needs_sandbox
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("script", ["sleep 300", STUBBORN, f"(setsid bash -c {STUBBORN!r} &); sleep 300"])
 def test_a_job_is_stopped_with_everything_it_started(runtime, script):
     mark = Mark()
@@ -24,6 +25,7 @@ def test_a_job_is_stopped_with_everything_it_started(runtime, script):
     assert runtime.call("job_stop", task_id=task_id).data == result.data
 
 
+@pytest.mark.starts_processes
 def test_a_job_that_ended_by_itself_keeps_its_status(runtime):
     task_id = runtime.call("run_shell", command="exit 3", run_in_background=True).data["task_id"]
     runtime.call("job_output", task_id=task_id)
@@ -31,6 +33,7 @@ def test_a_job_that_ended_by_itself_keeps_its_status(runtime):
     assert runtime.call("job_stop", task_id=task_id).data == {"status": "failed", "exit_code": 3}
 
 
+@pytest.mark.starts_processes
 def test_unknown_jobs_and_jobs_of_another_session_are_not_found(runtime):
     task_id = runtime.call("run_shell", command="sleep 300", run_in_background=True).data["task_id"]
 

@@ -12,6 +12,8 @@ from hilt.call import Call
 from tests.lsp.scripted import Bench, ask, failure, place, span, text
 from tests.programs import needs_sandbox
 
+pytestmark = pytest.mark.starts_processes
+
 
 @pytest.fixture
 def bench(tmp_path) -> Bench:

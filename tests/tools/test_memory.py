@@ -28,6 +28,7 @@ def one_shot(request: str, cwd: str, env: dict[str, str]) -> dict[str, object]:
 # --- the examples of seed 001, as printed -----------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_the_examples_of_the_reference_run_as_printed(workspace, environ):
     def send(request: str) -> dict[str, object]:
         return one_shot(request, workspace.path, environ)
@@ -228,6 +229,7 @@ def test_calls_of_a_session_run_in_order(runtime):
     assert [result.text for result in results if result.text.isdigit()] == ["49"]
 
 
+@pytest.mark.starts_processes
 def test_one_shot_session_and_library_share_one_memory_and_give_the_same_answers(runtime, workspace, environ):
     runtime.call("memory", action="save", key="k", value="shared", tags=["t"])
     request = '{"tool":"memory","args":{"action":"list","include_values":true}}'

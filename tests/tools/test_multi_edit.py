@@ -148,6 +148,7 @@ def test_every_byte_outside_the_edits_is_preserved(runtime, workspace, name, bef
     assert tree_bytes(workspace) == {"a.txt": before, "b.txt": before}
 
 
+@pytest.mark.starts_processes
 def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, workspace):
     edits, after = [], {}
     for number, (_, before, old, new, changed) in enumerate(DIFFABLE):

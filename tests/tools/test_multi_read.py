@@ -44,6 +44,7 @@ def test_the_last_of_duplicate_paths_wins(runtime, workspace):
     assert data["files"] == {"a.txt": "1\t1\n2\t2"}
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("contents", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"a\0b"])
 def test_images_and_binary_files_are_errors(runtime, workspace, contents):
     workspace.write("a.txt", "a\n")

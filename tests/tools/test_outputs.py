@@ -162,6 +162,7 @@ def test_every_tool_with_an_output_schema_is_covered(runtime):
     assert names == list(CALLS)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name", CALLS)
 def test_results_match_the_output_schema(bench, name):
     output = bench.output(name)
@@ -180,6 +181,7 @@ def test_results_match_the_output_schema(bench, name):
             assert not jsonschema_rs.is_valid(output, {**value, key: [[]]})
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "tool, args",
     [

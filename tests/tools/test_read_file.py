@@ -434,6 +434,7 @@ def picture(kind: str, size: tuple[int, int] = (3, 2), **options) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "kind, mime",
     [
@@ -526,6 +527,7 @@ def test_any_bytes_have_an_image_type_or_none(data):
     assert image_type(data) in (None, "image/svg+xml", *(f"image/{k}" for k in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "x-icon")))  # fmt: skip  # noqa: E501
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("size", [(9000, 10), (10, 9000)])
 def test_an_image_with_too_many_pixels_is_scaled_down(runtime, workspace, size):
     workspace.write("wide.png", picture("PNG", size))
@@ -537,6 +539,7 @@ def test_an_image_with_too_many_pixels_is_scaled_down(runtime, workspace, size):
     assert f"scaled down from {size[0]} x {size[1]} pixels" in result.meta["notes"][0]
 
 
+@pytest.mark.starts_processes
 def test_an_image_of_too_many_bytes_is_scaled_down(runtime, workspace):
     noise = Image.frombytes("RGB", (1500, 1500), os.urandom(1500 * 1500 * 3))
     buffer = io.BytesIO()
@@ -549,6 +552,7 @@ def test_an_image_of_too_many_bytes_is_scaled_down(runtime, workspace):
     assert len(block["data"]) * 3 / 4 < 5 * 1024 * 1024
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
 def test_an_image_of_few_bytes_and_very_many_pixels_is_not_decoded(runtime, workspace, kind):
     buffer = io.BytesIO()
@@ -613,12 +617,14 @@ def pdf(text: str) -> bytes:
     )
 
 
+@pytest.mark.starts_processes
 def test_a_pdf_is_read_as_text_by_page(runtime, workspace):
     workspace.write("a.pdf", pdf("Hello from page one"))
 
     assert runtime.call("read_file", path="a.pdf").text == "1\t[page 1 of 1]\n2\tHello from page one"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("name", ["broken.pdf", "broken"])
 def test_a_pdf_that_cannot_be_read_is_an_error_with_advice(runtime, workspace, name):
     workspace.write(name, b"%PDF-1.7\nnot a document")
@@ -631,6 +637,7 @@ def test_a_pdf_that_cannot_be_read_is_an_error_with_advice(runtime, workspace, n
     )
 
 
+@pytest.mark.starts_processes
 def test_many_threads_may_read_pdfs_at_once(runtime, workspace):
     for number in range(8):
         workspace.write(f"{number}.pdf", pdf(f"number {number}"))

@@ -50,6 +50,7 @@ def test_hooks_are_numbered_listed_and_removed(runtime):
     ]
 
 
+@pytest.mark.starts_processes
 def test_the_list_shows_the_users_own_hooks_too(base):
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("../config/hooks.yaml", "- {event: post_tool_execution, command: 'true'}\n- {event: what}\n")
@@ -93,6 +94,7 @@ def test_invalid_requests_are_rejected(runtime, args, code):
     assert listed(runtime) == []
 
 
+@pytest.mark.starts_processes
 def test_a_hook_that_always_fails_can_be_removed(runtime, workspace):
     workspace.write("a.txt", "x")
     register(runtime, "exit 1")
@@ -123,6 +125,7 @@ def test_concurrent_registrations_lose_no_hook(runtime):
 # --- effects of registered hooks ------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_a_registered_hook_blocks_calls_of_its_session_in_other_processes_too(base):
     with temporary_runtime(base, session="one") as (runtime, _):
         register(runtime, "echo 'gen/ is generated' >&2; exit 2", match="Write(path:gen/**)")
@@ -136,6 +139,7 @@ def test_a_registered_hook_blocks_calls_of_its_session_in_other_processes_too(ba
         assert runtime.call("write_file", **write).ok
 
 
+@pytest.mark.starts_processes
 def test_a_registered_hook_runs_in_the_sandbox(runtime, workspace, tmp_path):
     outside = tmp_path / "outside"
     register(runtime, f"touch {outside}; touch inside; cat .env >&2; true")
@@ -147,6 +151,7 @@ def test_a_registered_hook_runs_in_the_sandbox(runtime, workspace, tmp_path):
     assert "inside" in workspace.tree()
 
 
+@pytest.mark.starts_processes
 def test_a_registered_hook_receives_the_call_and_can_change_its_result(runtime, workspace):
     workspace.write("a.txt", "x")
     register(runtime, 'cat > received.json; echo \'{"result": "changed"}\'', POST, match="Read")
@@ -155,6 +160,7 @@ def test_a_registered_hook_receives_the_call_and_can_change_its_result(runtime, 
     assert '"event": "post_tool_execution"' in workspace.read("received.json")
 
 
+@pytest.mark.starts_processes
 def test_arguments_rewritten_by_a_registered_hook_are_decided_again(runtime, workspace):
     workspace.write("b.txt", "beta")
     workspace.write(".env", "SECRET=1")

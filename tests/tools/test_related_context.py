@@ -65,6 +65,7 @@ def test_one_word_finds_the_note_of_one_line_that_has_it(runtime, home):
 # --- the example of seed 001, as printed ------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_the_example_of_the_reference_returns_ranked_metadata_and_paths(home, workspace, environ):
     path = home.write(".claude/kb/go/races.md", RACE)
     home.write(".claude/kb/css/grid.md", "# CSS grid\n\nLay things out in two dimensions.\n")
@@ -362,6 +363,7 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
 """
 
 
+@pytest.mark.starts_processes
 def test_processes_that_build_one_index_at_once_all_return_results(base, workspace, home):
     for number in range(300):
         home.write(f".claude/kb/{number}.md", f"# Shark number {number}\n")

@@ -34,6 +34,7 @@ def body(result):
 # --- results ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_the_result_is_the_exit_code_the_output_and_the_classification(runtime):
     result = run(runtime, "echo hello")
 
@@ -43,6 +44,7 @@ def test_the_result_is_the_exit_code_the_output_and_the_classification(runtime):
     assert (result.meta["exit_code"], result.meta["timeout_ms"]) == (0, 30_000)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "command, code, classification",
     [
@@ -65,14 +67,17 @@ def test_a_command_that_ran_is_a_success_whatever_its_exit_status(runtime, comma
     assert result.classification == classification
 
 
+@pytest.mark.starts_processes
 def test_both_streams_are_merged_in_order_of_arrival(runtime):
     assert body(run(runtime, "echo 1; echo 2 >&2; echo 3; echo 4 >&2")) == "1\n2\n3\n4"
 
 
+@pytest.mark.starts_processes
 def test_no_output_leaves_an_empty_line(runtime):
     assert run(runtime, "true").text.startswith("[exit: 0]\n\n[classification: ")
 
 
+@pytest.mark.starts_processes
 def test_output_is_raw_by_default_and_repeated_lines_are_collapsed_when_compact(runtime):
     command = "for i in 1 2 3 4; do echo same; done; echo; echo; echo; echo; echo two; echo two"
 
@@ -80,6 +85,7 @@ def test_output_is_raw_by_default_and_repeated_lines_are_collapsed_when_compact(
     assert body(run(runtime, command, compact=True)).splitlines() == ["same [the same line 4 times]", "", "two", "two"]
 
 
+@pytest.mark.starts_processes
 def test_colours_reach_the_view_and_not_the_model(runtime):
     result = run(runtime, r"printf '\033[31mred\033[0m\a \033]0;title\007done\n'")
 
@@ -87,10 +93,12 @@ def test_colours_reach_the_view_and_not_the_model(runtime):
     assert result.view["stdout"] == "\x1b[31mred\x1b[0m\x07 \x1b]0;title\x07done\n"
 
 
+@pytest.mark.starts_processes
 def test_invalid_bytes_are_replaced(runtime):
     assert body(run(runtime, r"printf 'a\xffb'")) == "a\ufffdb"
 
 
+@pytest.mark.starts_processes
 def test_the_command_has_an_empty_standard_input(runtime):
     assert body(run(runtime, "cat; read -r line || echo end")) == "end"
 
@@ -98,6 +106,7 @@ def test_the_command_has_an_empty_standard_input(runtime):
 # --- long output ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("count", [20_000, 300_000], ids=["in memory", "on disk"])
 def test_long_output_shows_both_ends_and_a_file_contains_all_of_it(runtime, count):
     result = run(runtime, f"seq {count}")
@@ -114,6 +123,7 @@ def test_long_output_shows_both_ends_and_a_file_contains_all_of_it(runtime, coun
         assert saved.read() == "".join(f"{number}\n" for number in range(1, count + 1))
 
 
+@pytest.mark.starts_processes
 def test_the_file_keeps_invalid_bytes(runtime):
     result = run(runtime, r"printf 'first\xff\n'; seq 20000")
 
@@ -121,6 +131,7 @@ def test_the_file_keeps_invalid_bytes(runtime):
         assert file.readline() == b"first\xff\n"
 
 
+@pytest.mark.starts_processes
 def test_too_much_output_ends_the_command(runtime):
     result = run(runtime, "yes | head -c 100000000")
 
@@ -129,6 +140,7 @@ def test_too_much_output_ends_the_command(runtime):
     assert os.path.getsize(result.error.details["output_file"]) == 64 << 20
 
 
+@pytest.mark.starts_processes
 def test_one_very_long_line_is_truncated_like_others(runtime):
     result = run(runtime, "head -c 300000 /dev/zero | tr '\\0' x")
 
@@ -139,6 +151,7 @@ def test_one_very_long_line_is_truncated_like_others(runtime):
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_a_timeout_returns_the_output_so_far(runtime):
     result = run(runtime, "echo before; sleep 60; echo after", timeout=1)
 
@@ -149,12 +162,14 @@ def test_a_timeout_returns_the_output_so_far(runtime):
     assert result.classification == "timeout"
 
 
+@pytest.mark.starts_processes
 def test_a_timeout_without_output_returns_only_the_notice(runtime):
     result = run(runtime, "sleep 60", timeout=1)
 
     assert result.text.startswith("[exit: 124]\nCommand timed out after 1 seconds\n[classification: timeout — ")
 
 
+@pytest.mark.starts_processes
 def test_a_timeout_suggests_a_call_that_works(runtime):
     advice = run(runtime, "sleep 60", timeout=1).text.split("\n")[-1]
 
@@ -162,6 +177,7 @@ def test_a_timeout_suggests_a_call_that_works(runtime):
     assert [fact for fact in ("1 s", "300 seconds", "run_in_background: true") if fact not in advice] == []
 
 
+@pytest.mark.starts_processes
 def test_a_grandchild_that_keeps_the_pipe_open_does_not_delay_the_result(runtime):
     began = time.monotonic()
     result = run(runtime, "(setsid sleep 300 &) ; echo started", timeout=60)
@@ -170,6 +186,7 @@ def test_a_grandchild_that_keeps_the_pipe_open_does_not_delay_the_result(runtime
     assert time.monotonic() - began < 30  # far from both the grandchild's end and the timeout
 
 
+@pytest.mark.starts_processes
 def test_a_timeout_over_the_maximum_is_clamped(runtime):
     result = run(runtime, "true", timeout=1000)
 
@@ -177,6 +194,7 @@ def test_a_timeout_over_the_maximum_is_clamped(runtime):
     assert result.meta["notes"] == ["timeout 1000 was changed to 300, its maximum"]
 
 
+@pytest.mark.starts_processes
 def test_a_cancelled_command_ends_at_once_with_its_children(runtime, workspace):
     results: list[Result] = []
     ended = threading.Event()
@@ -194,6 +212,7 @@ def test_a_cancelled_command_ends_at_once_with_its_children(runtime, workspace):
     assert results[0].error.code == "cancelled"
 
 
+@pytest.mark.starts_processes
 def test_many_commands_run_at_once(runtime):
     with ThreadPoolExecutor(12) as pool:
         outputs = list(pool.map(lambda number: body(run(runtime, f"sleep 0.2; echo {number}")), range(24)))
@@ -218,6 +237,7 @@ def test_a_dangerous_command_is_blocked_with_the_reason(runtime, workspace):
     assert workspace.read("kept.txt") == "kept"
 
 
+@pytest.mark.starts_processes
 def test_force_runs_a_dangerous_command_in_the_sandbox(runtime, workspace, base):
     workspace.write("gone.txt")
     outside = os.path.join(base, "outside.txt")
@@ -258,6 +278,7 @@ def test_a_command_with_nul_is_rejected(runtime):
 # --- environment ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_a_command_runs_in_the_workspace_or_one_of_its_folders(runtime, workspace):
     workspace.write("inner folder/a.txt")
 
@@ -278,6 +299,7 @@ def test_a_working_directory_outside_or_missing_is_rejected(runtime, workspace, 
     assert code is None or result.error.code == code
 
 
+@pytest.mark.starts_processes
 def test_the_environment_is_scrubbed(base):
     with temporary_runtime(base) as (runtime, _):
         vars(runtime.parts)["environ"].update(SECRET_TOKEN="hush", LANG="C.UTF-8", TERM="dumb")
@@ -287,6 +309,7 @@ def test_the_environment_is_scrubbed(base):
     assert names <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
+@pytest.mark.starts_processes
 def test_the_user_can_add_variables_to_the_environment(base):
     with temporary_runtime(base, flags={"shell.env": ["MY_VARIABLE", "ABSENT"]}) as (runtime, _):
         vars(runtime.parts)["environ"].update(MY_VARIABLE="mine", OTHER="not")
@@ -294,6 +317,7 @@ def test_the_user_can_add_variables_to_the_environment(base):
         assert body(run(runtime, 'echo "$MY_VARIABLE$OTHER$ABSENT"')) == "mine"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the loader of Linux")
 def test_the_sandbox_itself_loads_no_library_of_the_workspace(base):
     with temporary_runtime(base, flags={"shell.env": ["LD_LIBRARY_PATH"]}) as (runtime, workspace):
@@ -304,12 +328,14 @@ def test_the_sandbox_itself_loads_no_library_of_the_workspace(base):
         assert body(run(runtime, "echo $LD_LIBRARY_PATH")) == library
 
 
+@pytest.mark.starts_processes
 def test_a_command_can_run_in_a_terminal(runtime):
     result = run(runtime, "test -t 0 && test -t 1 && stty size", tty=True)
 
     assert body(result) == "40 120"
 
 
+@pytest.mark.starts_processes
 def test_only_the_workspace_and_tmp_are_writable(runtime, workspace, base):
     result = run(runtime, f"echo in > made; echo out > {base}/out; echo out > ~/out; echo tmp > /tmp/t; cat /tmp/t")
 
@@ -320,6 +346,7 @@ def test_only_the_workspace_and_tmp_are_writable(runtime, workspace, base):
     assert not os.path.exists("/tmp/t")
 
 
+@pytest.mark.starts_processes
 def test_secrets_are_unreadable_and_configuration_is_unwritable(runtime, workspace):
     workspace.write(".env", "KEY=secret")
     workspace.write("deep/er/.env.local", "KEY=secret")
@@ -336,6 +363,7 @@ RESOLVE = "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 80)'"
 CONNECT = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 5)'"
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("command", [RESOLVE, CONNECT, f"{RESOLVE} 2>&1 | tail -1; exit 6"])
 def test_a_command_that_fails_without_network_gets_advice(runtime, command):
     result = run(runtime, command)
@@ -346,6 +374,7 @@ def test_a_command_that_fails_without_network_gets_advice(runtime, command):
     assert "shell.network" in last
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "command", ["echo Could not resolve host", "echo nothing of the kind; exit 6", f"{RESOLVE} 2>/dev/null"]
 )
@@ -353,11 +382,13 @@ def test_the_network_advice_is_absent_when_it_is_not_the_cause(runtime, command)
     assert "[network: " not in run(runtime, command).text
 
 
+@pytest.mark.starts_processes
 def test_the_network_advice_is_absent_when_the_sandbox_allows_the_network(base):
     with temporary_runtime(base, flags={"shell.sandbox": "full", "approve": "all"}) as (runtime, _):
         assert "[network: " not in run(runtime, "echo Could not resolve host: a; exit 6").text
 
 
+@pytest.mark.starts_processes
 def test_a_socket_named_in_the_workspace_is_not_used_since_commands_can_link_it_to_another(base):
     used, linked = os.path.join(base, "used"), os.path.join(base, "workspace", "linked")
     script = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
@@ -384,6 +415,7 @@ def test_without_a_sandbox_the_user_is_asked(base):
     assert "disables the sandbox" in result.error.message
 
 
+@pytest.mark.starts_processes
 def test_a_background_server_answers_the_next_command_over_the_loopback_of_the_session(runtime, workspace):
     workspace.write("index.html", "served")
     started = run(runtime, "python3 -m http.server 8123", run_in_background=True, network="loopback")
@@ -403,6 +435,7 @@ def test_a_background_server_answers_the_next_command_over_the_loopback_of_the_s
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_a_job_returns_at_once_and_its_output_is_read_later(runtime):
     started = run(runtime, "echo begun; sleep 0.1; echo done; exit 3", run_in_background=True)
     ended = runtime.call("job_output", task_id=started.data["task_id"])
@@ -411,6 +444,7 @@ def test_a_job_returns_at_once_and_its_output_is_read_later(runtime):
     assert ended.data == {"status": "failed", "exit_code": 3, "output": "begun\ndone\n"}
 
 
+@pytest.mark.starts_processes
 def test_a_job_is_confined(runtime, workspace, base):
     started = run(runtime, f"echo x > {base}/out; echo y > inside", run_in_background=True)
     runtime.call("job_output", task_id=started.data["task_id"])
@@ -426,6 +460,7 @@ def test_a_dangerous_job_is_blocked(runtime):
 # --- the dialect of j-cli -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.starts_processes
 def test_the_bash_tool_of_jcli(runtime):
     short = runtime.call("Bash", command="echo hi")
     long = runtime.call("Bash", command="true", timeout=900)
@@ -436,6 +471,7 @@ def test_the_bash_tool_of_jcli(runtime):
     assert long.meta["notes"] == ["timeout 900 was changed to 600, its maximum"]
 
 
+@pytest.mark.starts_processes
 def test_the_task_output_tool_of_jcli(runtime):
     started = runtime.call("Bash", command="echo built", run_in_background=True)
     ended = runtime.call("TaskOutput", task_id=started.data["task_id"], block=True, timeout=60_000)
@@ -443,6 +479,7 @@ def test_the_task_output_tool_of_jcli(runtime):
     assert ended.data == {"status": "completed", "exit_code": 0, "output": "built\n"}
 
 
+@pytest.mark.starts_processes
 def test_a_timed_out_command_can_clean_up_inside_the_sandbox(runtime):
     result = run(runtime, "trap 'echo bye; exit 0' TERM; echo ready; sleep 100 & wait", timeout=1)
 
@@ -450,6 +487,7 @@ def test_a_timed_out_command_can_clean_up_inside_the_sandbox(runtime):
     assert result.classification == "timeout"
 
 
+@pytest.mark.starts_processes
 def test_the_last_line_is_reported_as_progress_while_the_command_runs(runtime, workspace):
     messages: list[str] = []
     ended = threading.Event()

@@ -15,6 +15,8 @@ from hilt.runtime import Runtime
 from hilt.testing import environment
 from tests.search.broken_ripgrep import package
 
+pytestmark = pytest.mark.starts_processes
+
 
 def search(runtime, pattern, **args):
     result = runtime.call("search_files", pattern=pattern, **args)

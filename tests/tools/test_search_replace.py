@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hilt.testing import temporary_runtime
 from tests.tools.changes import tree_bytes
 
+pytestmark = pytest.mark.starts_processes
+
 
 def replace(runtime, pattern, replacement, files, **args):
     result = runtime.call("search_replace", pattern=pattern, replacement=replacement, files=files, **args)

@@ -16,6 +16,7 @@ def execute(runtime, *argv, **args):
     return runtime.call("shell_exec", argv=list(argv), **args)
 
 
+@pytest.mark.starts_processes
 def test_the_result_is_both_streams_and_the_exit_code(runtime, workspace):
     workspace.write("a.txt", "one\ntwo\n")
 
@@ -27,6 +28,7 @@ def test_the_result_is_both_streams_and_the_exit_code(runtime, workspace):
     assert result.view["type"] == "shell-output"
 
 
+@pytest.mark.starts_processes
 def test_a_program_that_fails_without_network_gets_advice(runtime, workspace):
     workspace.write("reach.py", "import socket\nsocket.getaddrinfo('example.com', 80)\n")
 
@@ -36,6 +38,7 @@ def test_a_program_that_fails_without_network_gets_advice(runtime, workspace):
     assert 'run_shell with network: "full"' in result.data["advice"]
 
 
+@pytest.mark.starts_processes
 def test_nothing_is_expanded_or_interpreted(runtime, workspace):
     argument = "$HOME `id` $(id) *; touch made > x"
 
@@ -73,6 +76,7 @@ def test_a_program_that_is_not_allowed_is_blocked_even_with_force(runtime, works
         assert "force" not in result.error.suggestion
 
 
+@pytest.mark.starts_processes
 def test_a_program_that_is_not_installed_is_reported(base, monkeypatch):
     monkeypatch.setenv("PATH", f"{base}/nothing")
 
@@ -82,12 +86,14 @@ def test_a_program_that_is_not_installed_is_reported(base, monkeypatch):
     assert (error.code, error.message) == ("runtime_missing", "deno is not on the PATH.")
 
 
+@pytest.mark.starts_processes
 def test_a_workspace_program_with_an_allowed_name_is_not_run(runtime, workspace):
     os.chmod(workspace.write("ls", "#!/bin/sh\necho evil\n"), 0o755)
 
     assert execute(runtime, "ls").data["stdout"] == "ls\n"
 
 
+@pytest.mark.starts_processes
 def test_a_relative_folder_on_path_is_not_searched(base, monkeypatch):
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
 
@@ -98,6 +104,7 @@ def test_a_relative_folder_on_path_is_not_searched(base, monkeypatch):
     assert output == "ls\n"
 
 
+@pytest.mark.starts_processes
 def test_output_is_truncated_by_bytes_and_marked(runtime, workspace):
     workspace.write("big.txt", "é" * 60_000)
 
@@ -107,12 +114,14 @@ def test_output_is_truncated_by_bytes_and_marked(runtime, workspace):
     assert result.data["stdout"] == "é" * 51_200
 
 
+@pytest.mark.starts_processes
 def test_standard_error_is_truncated_at_half_the_limit(runtime):
     result = execute(runtime, "python3", "-c", "import sys; sys.stderr.write('x' * 60000)")
 
     assert (len(result.data["stderr"]), result.data["truncated"]) == (50 * 1024, True)
 
 
+@pytest.mark.starts_processes
 def test_a_timeout_has_an_exit_code(runtime):
     result = execute(runtime, "python3", "-c", "import time; print('begun', flush=True); time.sleep(60)", timeout=700)
 
@@ -121,6 +130,7 @@ def test_a_timeout_has_an_exit_code(runtime):
     assert "run_in_background: true" in result.data["advice"]
 
 
+@pytest.mark.starts_processes
 def test_a_program_runs_in_a_folder_of_the_workspace(runtime, workspace):
     workspace.write("my-project/a.txt")
 
@@ -128,6 +138,7 @@ def test_a_program_runs_in_a_folder_of_the_workspace(runtime, workspace):
     assert execute(runtime, "ls", cwd="../..").error.code == "path_outside_workspace"
 
 
+@pytest.mark.starts_processes
 def test_a_program_is_confined(runtime, workspace, base):
     execute(runtime, "touch", "inside", os.path.join(base, "outside"))
 
@@ -140,6 +151,7 @@ def test_an_invalid_argv_is_rejected(runtime, argv):
     assert runtime.call("shell_exec", argv=argv).error.code == "invalid_args"
 
 
+@pytest.mark.starts_processes
 def test_success_and_failure_are_in_the_trail(runtime):
     execute(runtime, "echo", "hi")
     execute(runtime, "rm", "x")
@@ -148,6 +160,7 @@ def test_success_and_failure_are_in_the_trail(runtime):
     assert [row.entry.outcome for row in rows] == ["ok", "command_blocked"]
 
 
+@pytest.mark.starts_processes
 def test_the_agentos_tool_has_the_same_result(runtime, workspace):
     workspace.write("my-project/a.txt")
 
@@ -167,6 +180,7 @@ def _arm(workspace, setting):
     workspace.write("evil/config", f"[core]\nrepositoryformatversion = 0\nworktree = ..\n{setting} = {value}\n")
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("leading", [("-C", "evil"), ("--git-dir=evil",), ()])
 @pytest.mark.parametrize("setting", ["fsmonitor", "hooksPath"])
 def test_git_runs_no_helper_configured_by_a_repository_in_the_workspace(runtime, workspace, leading, setting):
@@ -179,6 +193,7 @@ def test_git_runs_no_helper_configured_by_a_repository_in_the_workspace(runtime,
     assert "started" not in workspace.tree()
 
 
+@pytest.mark.starts_processes
 def test_git_works_without_hooks_editors_and_helpers(runtime, workspace):
     git = partial(subprocess.run, cwd=workspace.path, check=True)
     for setting in (["init", "-q"], ["config", "user.name", "x"], ["config", "user.email", "x@example.org"]):

@@ -63,6 +63,7 @@ def test_a_limit_shortens_the_list_and_not_the_total(runtime, limit, count):
     assert (listed["count"], len(listed["snapshots"]), listed["total"]) == (count, count, 3)
 
 
+@pytest.mark.starts_processes
 def test_a_preview_is_the_patch_of_the_restore(runtime, workspace):
     workspace.write("a.txt", "one\ntwo\n")
     id = runtime.call("edit_file", path="a.txt", old_text="two", new_text="2").meta["undo"]

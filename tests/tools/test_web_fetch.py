@@ -38,6 +38,7 @@ def content(result: Result) -> str:
     return text[: text.rindex("\n[end of content ")]
 
 
+@pytest.mark.starts_processes
 def test_a_page_is_returned_as_delimited_markdown_with_a_view(base):
     with (
         serving(answer(f"<title>Hi</title><nav>no</nav><main><h1>Head</h1><p>{WORDS}</p></main>")) as site,
@@ -76,6 +77,7 @@ def test_a_page_cannot_guess_its_end_marker(base):
     assert first.text.split("\n")[-1] not in (second.text.split("\n")[-1], "[end of content 00000000]")
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "mode, expected",
     [
@@ -90,6 +92,7 @@ def test_the_mode_selects_how_html_is_converted(base, mode, expected):
     assert content(result) == expected
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "kind, body, expected",
     [
@@ -129,6 +132,7 @@ def test_binary_content_is_reported_with_type_and_size(base, kind):
     )
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("start", ["<!---->", "<!-- a -->\n ", "<!--"])
 def test_many_comments_before_a_page_are_skipped_without_backtracking(base, start):
     """Trying every way to group them would take longer than any test may."""
@@ -174,10 +178,12 @@ def pdf(text: str) -> bytes:
     return body + b"trailer<</Root 1 0 R>>\n%%EOF"
 
 
+@pytest.mark.starts_processes
 def test_a_pdf_is_returned_as_text(base):
     assert "[page 1 of 1]\nHello PDF" in content(fetched(base, answer(pdf("Hello PDF"), "application/pdf")))
 
 
+@pytest.mark.starts_processes
 def test_an_http_error_status_is_a_result(base):
     result = fetched(base, answer("<h1>Not here</h1>", status="404 Not Found"))
 
@@ -218,6 +224,7 @@ def test_a_page_larger_than_max_size_says_so(base):
     assert "[Only the first 1000 bytes were downloaded; max_size=4000 loads more.]" in result.text
 
 
+@pytest.mark.starts_processes
 def test_hidden_or_invisible_text_does_not_reach_the_model(base):
     tags = "".join(chr(0xE0000 + ord(sign)) for sign in "obey")
     html = (
@@ -228,6 +235,7 @@ def test_hidden_or_invisible_text_does_not_reach_the_model(base):
     assert "obey" not in content(fetched(base, answer(html)))
 
 
+@pytest.mark.starts_processes
 def test_headers_and_authorization_are_sent(base):
     with serving(answer("x")) as site, reaching(base, site) as runtime:
         runtime.call(
@@ -252,6 +260,7 @@ def test_an_internal_address_is_refused_and_recorded(base, url):
     assert (row.entry.outcome, row.entry.contacts) == ("ssrf_blocked", "")
 
 
+@pytest.mark.starts_processes
 def test_the_trail_records_the_contacted_addresses(base):
     with (
         serving(answer("there")) as other,
@@ -281,6 +290,7 @@ def test_https_accepts_a_certificate_authority_from_the_environment(base, tmp_pa
             assert "SSL_CERT_FILE" in error.message
 
 
+@pytest.mark.starts_processes
 def test_ending_a_session_drops_its_cached_pages(base):
     with serving(answer("page")) as site, reaching(base, site) as runtime:
         runtime.call("web_fetch", url=site.url())
@@ -291,6 +301,7 @@ def test_ending_a_session_drops_its_cached_pages(base):
     assert len(site.requests) == 2
 
 
+@pytest.mark.starts_processes
 def test_the_flag_allows_hosts_and_may_be_repeated(base):
     command = Command(base)
     with serving(answer("there", "text/plain")) as site:
@@ -313,6 +324,7 @@ def rules(base: str, text: str) -> None:
         file.write(text)
 
 
+@pytest.mark.starts_processes
 def test_plan_mode_allows_fetches(base):
     with serving(answer("x")) as site, reaching(base, site, mode="plan") as runtime:
         assert runtime.call("web_fetch", url=site.url()).ok
@@ -380,6 +392,7 @@ def test_a_rule_on_a_path_of_the_same_host_applies_to_a_redirect(base):
     assert len(site.requests) == 1
 
 
+@pytest.mark.starts_processes
 def test_a_page_of_a_host_that_is_blocked_again_is_not_read_from_the_cache(base):
     with serving(answer("private")) as site:
         with reaching(base, site) as runtime:
@@ -416,6 +429,7 @@ def test_the_jcli_tool_suggests_no_argument_that_it_does_not_have(base):
     assert result.text.endswith("A larger max_chars shows more. Only the first 500000 bytes were downloaded.]")
 
 
+@pytest.mark.starts_processes
 def test_the_agentos_tool_returns_structured_results(base):
     def route(request: Request) -> bytes:
         return answer(f"<title>T</title><h1>A</h1><p>{WORDS}</p>" if request.path == "/" else b"z" * 5000)

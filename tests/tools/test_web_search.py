@@ -16,6 +16,8 @@ from hilt.testing import environment
 from hilt.web import client, search_providers
 from tests.web.servers import Request, Site, answer, redirect, serving
 
+pytestmark = pytest.mark.starts_processes
+
 KEYS = {"exa": "EXA_API_KEY", "tavily": "TAVILY_API_KEY", "brave": "BRAVE_API_KEY"}
 PAGES = [(f"Title {number}", f"https://site{number}.example/", f"Content {number}") for number in range(12)]
 

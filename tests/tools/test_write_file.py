@@ -63,6 +63,7 @@ def test_a_dry_run_of_a_new_file_says_what_it_would_create(runtime, workspace):
     assert workspace.tree() == {}
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "old, new",
     [

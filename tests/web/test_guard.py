@@ -254,6 +254,7 @@ except ToolError as error:
 """
 
 
+@pytest.mark.starts_processes
 @pytest.mark.skipif(sys.platform != "linux", reason="needs network namespaces")
 def test_a_public_address_of_this_machine_is_blocked():
     command = ["unshare", "--map-root-user", "--net", sys.executable, "-P", "-c", OWN]

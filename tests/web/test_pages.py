@@ -243,6 +243,7 @@ def test_a_hostile_page_is_converted_quickly_to_little_text(html):
     assert len(markdown(html)) < 2_000_000
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize(
     "html",
     [
@@ -263,6 +264,7 @@ def test_a_page_that_takes_too_long_is_an_error(monkeypatch, html):
     assert "raw" in caught.value.suggestion
 
 
+@pytest.mark.starts_processes
 def test_a_page_that_takes_too_much_memory_is_an_error():
     html = "".join(map("<b id={}><p>".format, range(200_000)))
 
@@ -272,12 +274,14 @@ def test_a_page_that_takes_too_much_memory_is_an_error():
     assert caught.value.code == "resource_limit"
 
 
+@pytest.mark.starts_processes
 def test_the_end_of_a_very_long_page_is_cut_off():
     page = pages.read("<p>a b c</p>" * 400_000 + "<h1>end</h1>", "https://a.example/", Fence(), plain=False)
 
     assert (page.is_cut, page.text[:7], "end" in page.text) == (True, "a b c\n\n", False)
 
 
+@pytest.mark.starts_processes
 def test_a_page_is_the_same_from_a_child_process():
     html = f"<title>T &amp; ü</title><h1>Head</h1><p>{WORDS}<b>b</b> é \x00 \ufffd <a href=x>y</a>"
 

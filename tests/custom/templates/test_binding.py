@@ -219,12 +219,14 @@ def expected(printed, value):
     return printed.replace("W", value.rstrip("\n")).replace("V", value)
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_hostile_values_are_data_in_every_position(run, shell, context):
     check_position(run, shell, *CONTEXTS[context])
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("context", BASH_CONTEXTS)
 def test_hostile_values_are_data_in_every_position_specific_to_bash(run, context):
     check_position(run, "bash", *BASH_CONTEXTS[context])
@@ -258,6 +260,7 @@ def escaped(word):
     return word
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(max_examples=40)
 @given(word=WORDS, values=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=8))
@@ -271,6 +274,7 @@ def test_a_value_arrives_through_any_nesting_of_quotes_and_substitutions(run, sh
         assert (out, err) == (f"[a][{expected_value}][b]", "")
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(max_examples=40)
 @given(values=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=8))
@@ -284,6 +288,7 @@ def test_an_unquoted_array_is_one_word_per_element_and_a_quoted_one_a_single_wor
     assert (out, err) == (f"[a]{words}[b][{joined}][{joined}][{joined}]", "")
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     "body, args, printed",
@@ -415,6 +420,7 @@ CALCULATIONS = [
 ]
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("shell, body", CALCULATIONS)
 def test_shell_arithmetic_accepts_only_integers(run, shell, body):
     template = bind(body, {"x"}, shell="bash" if shell == "bash" else "sh")
@@ -478,6 +484,7 @@ def test_values_occur_only_in_the_assignments_at_the_start_of_the_script():
         assert "QQQ" not in "\n".join(render(template, {"x": "QQQ\nQQQ"}).split("\n")[3:])
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("shell", SHELLS)
 def test_an_absent_value_is_not_taken_from_the_environment(shell, tmp_path):
     template = bind("echo a {{ x }}", {"x"}, shell="bash" if shell == "bash" else "sh")

@@ -761,6 +761,7 @@ def runs_without_prompt(folder, bodies, shell="bash", kind="text"):
     return [calls[path] for path in ran]
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("wrapped", WRAPPED)
 def test_every_script_that_runs_a_variable_as_code_asks(tmp_path, wrapped):
     sinks = [
@@ -771,6 +772,7 @@ def test_every_script_that_runs_a_variable_as_code_asks(tmp_path, wrapped):
     assert runs_without_prompt(tmp_path, bodies) == []
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("quotes, kind", [("{}", "text"), ("{}", "texts"), ('"{}"', "text")])
 def test_every_script_that_runs_an_inline_value_as_code_asks(tmp_path, quotes, kind):
     bodies = []
@@ -781,6 +783,7 @@ def test_every_script_that_runs_an_inline_value_as_code_asks(tmp_path, quotes, k
     assert runs_without_prompt(tmp_path, bodies, kind=kind) == []
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @settings(max_examples=5)
 @given(data=st.data())
@@ -794,6 +797,7 @@ def test_every_script_that_runs_a_value_as_code_asks_wherever_it_came_from(tmp_p
     assert runs_without_prompt(tmp_path_factory.mktemp("scripts"), bodies, shell) == []
 
 
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("sink", [*CALCULATED, *NAMED, *RUN])
 def test_every_reported_place_really_runs_a_value(tmp_path, sink):
     """No false positives: each of these places runs one of the values."""
