@@ -77,7 +77,9 @@ class _Part(Generic[Opened]):
 
     def __get__(self, parts: Parts, owner: type) -> Opened:
         holder = parts.holder(self._name)
-        part: Lazy[Opened] = holder.lazy.setdefault(self._name, Lazy(partial(self._open, holder)))
+        part: Lazy[Opened] | None = holder.lazy.get(self._name)
+        if part is None:
+            part = holder.lazy.setdefault(self._name, Lazy(partial(self._open, holder)))
         return part()
 
 

@@ -83,9 +83,11 @@ class Recorder:
                 active.approver,
                 result.error.code if result.error else "ok",
                 micros,
-                contacts=", ".join(dict.fromkeys(active.contacts)),
-                call=_id_text(active.call.id),
-                **origin._asdict(),
+                origin.agent,
+                ", ".join(dict.fromkeys(active.contacts)),
+                _id_text(active.call.id),
+                origin.run,
+                origin.parent,
             )
             self._trail.record(entry, seen, ran=active.ran)
             if self.telemetry is not None:
