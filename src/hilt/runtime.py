@@ -23,8 +23,8 @@ from hilt.running.world import WorkspaceWorld
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.children import AgentHost
-    from hilt.authority.explanation import Explanation
     from hilt.authority.hooks import EventResult
+    from hilt.authority.weighing import Explanation
     from hilt.lsp.access import Connect
     from hilt.skills.library import SkillLibrary
 
@@ -179,7 +179,7 @@ class Runtime:
 
     def explain(self, call: Call) -> Explanation:
         """Return the decision on a call with every vote, and the hooks that would run; nothing runs."""
-        from hilt.authority.explanation import explain
+        from hilt.authority.weighing import explain
 
         world, authority = self._world, self.parts.authority
         active = world.active(call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -88,7 +89,7 @@ class Bench:
     @contextmanager
     def runtime(self, *definitions: Definition) -> Iterator[Runtime]:
         """Yield a runtime with these tools."""
-        make = folder_tools.executor(Surroundings(self.environ), self)
+        make = partial(folder_tools.FolderTool, surroundings=Surroundings(self.environ), grants=self)
         tools = [to_tool(definition, make(definition)) for definition in definitions]
         asker = self._ask if self.attended else None
         with Runtime(

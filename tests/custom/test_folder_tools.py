@@ -399,7 +399,7 @@ def test_arguments_are_validated_against_the_whole_schema(bench):
         "additionalProperties": False,
     }
     bench.add("my-tool", "touch ran; echo '{}'", inputSchema=schema)
-    execute = folder_tools.executor(Surroundings(bench.environ), bench)(bench.load("my-tool"))
+    execute = folder_tools.FolderTool(bench.load("my-tool"), Surroundings(bench.environ), bench)
 
     with pytest.raises(ToolError) as raised:
         execute(None, {"a": "y", "c": 1})  # type: ignore[arg-type]  # rejected before the context is used
@@ -789,7 +789,7 @@ def test_a_tool_with_a_sandbox_is_confined_as_declared(bench):
         yield Launch(("/usr/bin/env", "INSIDE=1"))
 
     definition = bench.load("my-tool")
-    tool = to_tool(definition, folder_tools.executor(Surroundings(bench.environ), bench, confine)(definition))
+    tool = to_tool(definition, folder_tools.FolderTool(definition, Surroundings(bench.environ), bench, confine))
     with Runtime(str(bench.workspace), tools=[tool], environ=bench.environ) as runtime:
         result = runtime.call("my-tool")
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -94,7 +95,7 @@ class Bench:
         return loaded.definitions[0]
 
     def runtime(self, *definitions):
-        make = scripts.executor(Surroundings(self.environ), self.confine)
+        make = partial(scripts.BoundScript, surroundings=Surroundings(self.environ), confine=self.confine)
         # arguments arrive unchecked: the tool validates them
         tools = [
             to_tool(definition, make(definition))._replace(schema={"type": "object"}) for definition in definitions

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -372,7 +373,7 @@ def test_a_check_also_runs_with_hooks(bench):
 
 def test_a_tool_with_a_check_does_not_run_unchecked(bench):
     add_guarded(bench, answering(allowed=True, requiresApproval=False))
-    make = folder_tools.executor(Surroundings(bench.environ), bench)
+    make = partial(folder_tools.FolderTool, surroundings=Surroundings(bench.environ), grants=bench)
     tool = to_tool(bench.load("guarded"), make(bench.load("guarded")))
 
     with bench.runtime() as runtime, pytest.raises(ToolError) as raised:

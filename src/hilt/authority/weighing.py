@@ -8,6 +8,7 @@ counts. A grant may cover what still asks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hilt import pipeline
 from hilt.authority.authority import GRANT, LOOKS, PARTIAL, Authority
@@ -16,7 +17,7 @@ from hilt.call import Touch
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.files.door import Door
-from hilt.pipeline import Decision, Prepared, Voter
+from hilt.pipeline import Decision, HooksAround, Prepared, Voter
 from hilt.policy import modes, rules
 from hilt.policy.decision import Vote, decide
 
@@ -271,3 +272,38 @@ def admit(prepared: Prepared, ctx: Context, voters: Sequence[Voter], url: str, *
             raise vote.error or ToolError("denied", f"{reason}.", url=url[:2000])
         advice = f"Call {prepared.tool.name} with that URL itself, so that the user can be asked."
         raise ToolError("denied", f"{reason}.", suggestion=advice if redirected else None, url=url[:2000])
+
+
+class Explanation(NamedTuple):
+    """The decision on a call, with every vote and the hooks that would run."""
+
+    decision: Vote
+    votes: tuple[Vote, ...]
+    prepared: Prepared
+    hooks: tuple[str, ...]
+    mode: str
+    notes: tuple[str, ...] = ()  # about invalid and untrusted rules and hooks
+    script: str | None = None  # the tool's security script, which would vote too
+    sandbox: tuple[str, ...] = ()  # the path rules that its sandbox enforces
+
+
+def explain(
+    prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooks: HooksAround, authority: Authority
+) -> Explanation:
+    """Return the decision on a call with every vote, and the hooks that would run. Nothing runs."""
+    from hilt.authority.session_hooks import CallHooks
+
+    decision = pipeline.decide(prepared, ctx, voters)
+    script = prepared.tool.traits.script if decision.vote.verdict != "deny" else ""
+    decision = pipeline.consult(prepared, ctx, decision, runs_scripts=False)
+    runs = any(touch.effect == "execute" for touch in prepared.touches)
+    return Explanation(
+        decision.vote,
+        decision.votes,
+        prepared,
+        tuple(hooks.would_run(prepared)) if isinstance(hooks, CallHooks) else (),
+        ctx.mode,
+        (*authority.notes(), *hooks.notes),
+        script or None,
+        tuple(sandbox_rules(authority, ctx)) if runs else (),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -17,7 +17,6 @@ from hilt.custom.definition import (
     FILE_BYTES,
     Content,
     Definition,
-    Execute,
     Loaded,
     ToolProblem,
     effects_from,
@@ -274,33 +273,19 @@ class _DefinitionReader:
 # --- a call -------------------------------------------------------------------------------------------------------
 
 
-def executor(
-    surroundings: Surroundings,
-    grants: security.Grants,
-    confine: ConfineDeclared | None = None,
-    workers: Workers | None = None,
-) -> Callable[[Definition], Execute]:
-    """Return a factory of functions that run folder tools; `confine` confines those that declare a sandbox.
+class FolderTool:
+    """Runs the calls of one folder tool. Thread-safe.
 
-    Warm tools run in `workers`; without it, every call starts a process.
+    `confine` confines tools that declare a sandbox. Warm tools run in `workers`; without it, each call is a process.
     """
-
-    def make(definition: Definition) -> Execute:
-        return _FolderTool(definition, surroundings, grants, confine, workers)
-
-    return make
-
-
-class _FolderTool:
-    """Runs the calls of one folder tool. Thread-safe."""
 
     def __init__(
         self,
         definition: Definition,
         surroundings: Surroundings,
         grants: security.Grants,
-        confine: ConfineDeclared | None,
-        workers: Workers | None,
+        confine: ConfineDeclared | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self._definition = definition
         self._surroundings = surroundings

@@ -10,13 +10,13 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from hilt.call import Output
 from hilt.custom import markdown_tools
-from hilt.custom.definition import Definition, Execute
+from hilt.custom.definition import Definition
 from hilt.custom.script_sandbox import ConfineDeclared, run_confined
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
@@ -58,15 +58,6 @@ class Program(NamedTuple):
     path: str
 
 
-def executor(surroundings: Surroundings, confine: ConfineDeclared | None = None) -> Callable[[Definition], Execute]:
-    """Return a factory of functions that run markdown tools; `confine` confines those that declare a sandbox."""
-
-    def make(definition: Definition) -> Execute:
-        return _BoundScript(definition, surroundings, confine)
-
-    return make
-
-
 def environment(definition: Definition, surroundings: Surroundings) -> dict[str, str]:
     """Return the complete environment of a tool's script."""
     given = surroundings.given
@@ -103,10 +94,12 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class _BoundScript:
-    """Runs the script of one tool."""
+class BoundScript:
+    """Runs the script of one tool; `confine` confines those that declare a sandbox."""
 
-    def __init__(self, definition: Definition, surroundings: Surroundings, confine: ConfineDeclared | None) -> None:
+    def __init__(
+        self, definition: Definition, surroundings: Surroundings, confine: ConfineDeclared | None = None
+    ) -> None:
         self._definition = definition
         self._surroundings = surroundings
         self._confine = confine

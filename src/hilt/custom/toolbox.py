@@ -135,12 +135,12 @@ class Toolbox:
         if definition.format == "markdown":
             from hilt.custom import scripts
 
-            return scripts.executor(self._surroundings, self._confine)(definition)
+            return scripts.BoundScript(definition, self._surroundings, self._confine)
         if definition.format == "folder":
             from hilt.custom import folder_tools
 
             workers = self._workers if definition.warm else None
-            return folder_tools.executor(self._surroundings, self._grants, self._confine, workers)(definition)
+            return folder_tools.FolderTool(definition, self._surroundings, self._grants, self._confine, workers)
         self._open()
         assert self._workers is not None  # noqa: S101
         if definition.format == "python":

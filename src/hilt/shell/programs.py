@@ -21,7 +21,9 @@ def _facts(text: str) -> dict[str, str]:
 def rows(text: str) -> dict[str, str]:
     """Return what a row says after its colon for each program before it; the rest of a long row is indented."""
     facts: dict[str, str] = {}
-    for row in text.strip().replace("\n        ", " ").split("\n"):
+    first = text.lstrip("\n")
+    margin = first[: len(first) - len(first.lstrip())]
+    for row in text.strip().replace(f"\n{margin}    ", " ").split("\n"):
         names, _, fact = row.partition(":")
         facts |= dict.fromkeys(names.split(), fact)
     return facts

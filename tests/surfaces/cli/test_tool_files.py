@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ import pytest
 from hilt.call import Result
 from hilt.custom import folder_tools, python_tools, scripts
 from hilt.custom.candidates import Untrusted
-from hilt.custom.definition import Definition, ToolProblem, fingerprint, to_tool
+from hilt.custom.definition import Definition, Execute, ToolProblem, fingerprint, to_tool
 from hilt.custom.discovery import open_discovery
 from hilt.custom.layers import NOTHING, CustomTools
 from hilt.custom.workers import Workers
@@ -162,9 +163,9 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
         assert (list(discovered.definitions), discovered.problems) == ([name], ())
         new_tool = discovered.definitions[name]
         assert new_tool.origin.startswith(done.stdout.strip())
-        executors = {
-            "markdown": scripts.executor(Surroundings(environ)),
-            "folder": folder_tools.executor(Surroundings(environ), NoGrants()),
+        executors: dict[str, Callable[[Definition], Execute]] = {
+            "markdown": partial(scripts.BoundScript, surroundings=Surroundings(environ)),
+            "folder": partial(folder_tools.FolderTool, surroundings=Surroundings(environ), grants=NoGrants()),
             "python": python_tools.executor(workers, Surroundings(environ), root),
         }
         tool = to_tool(new_tool, executors[kind](new_tool))

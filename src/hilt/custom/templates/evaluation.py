@@ -46,37 +46,38 @@ _BEGINS_FORMAT = re.compile(r"[A-Za-z0-9%]|['\"](?:\\[A-Za-z0-9]|[^-$`'\"\\\n])"
 _PLAIN_INDEX = re.compile(r"\w+\[\d+\]\Z")
 
 # variables that the shell itself sets to text that may come from a value
-_FILLED = frozenset(
-    ("_", "REPLY", "OPTARG", "MAPFILE", "BASH_REMATCH", "PWD", "OLDPWD", "DIRSTACK", "BASH_COMMAND", "COPROC")
-)
-_INTEGERS = frozenset(("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "BASHPID", "EPOCHSECONDS"))
-_DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
-_COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
-_READS = frozenset(("read", "mapfile", "readarray", "getopts"))  # which fill variables
-_COUNTERS = frozenset(("date", "nproc", "seq", "wc"))
-_ANY_WORD = frozenset(
-    ("alias", "jobs", "hash", "enable", "bind", "complete", "compgen", "fc", "crontab", "at", "batch")
-)
-_WRITES = frozenset(("tee", "cp", "mv", "ln", "install"))
+_FILLED = programs.words("_ REPLY OPTARG MAPFILE BASH_REMATCH PWD OLDPWD DIRSTACK BASH_COMMAND COPROC")
+_INTEGERS = programs.words("RANDOM SRANDOM SECONDS LINENO OPTIND HISTCMD BASHPID EPOCHSECONDS")
+_DECLARES = programs.words("declare typeset local readonly export")
+_COMPARES = programs.words("-eq -ne -lt -le -gt -ge")
+_READS = programs.words("read mapfile readarray getopts")  # which fill variables
+_COUNTERS = programs.words("date nproc seq wc")
+_ANY_WORD = programs.words("alias jobs hash enable bind complete compgen fc crontab at batch")
+_WRITES = programs.words("tee cp mv ln install")
 _QUERIES = dict.fromkeys(("psql", "mysql", "mariadb"), programs.Interpreter(("-c", "-e", "--command", "--execute")))
 # programs that can run something because of an option, and their options with a value in the next word
 _TAKES_OPTIONS = {
-    **dict.fromkeys(("ssh", "sftp", "scp"), "BbcDEeFIiJLlmOopQRSWw"),
-    **dict.fromkeys(("vim", "vi", "nvim", "ex"), "cSuUTtws"),
-    "man": "PHCRLmMSs",
-    "find": "",
-    "fd": "edEtjcS",
-    "tar": "bCfFgHIKLNTVX",
-    "zip": "bnPtsixO",
-    "git": "CcmFbBnSGLUo",
-    "rsync": "efBMT",
-    "sed": "efl",
-    "sort": "kStTo",
-    "make": "CfIjloW",
-    "rg": "ABCdefgjmMrtT",
-    "wget": "OoaPUtTwQADlIXRBie",
-    "less": "bhjoOpPtTxyz",
-    "tcpdump": "BcCEFGijrswWyz",
+    name: letters.strip()
+    for name, letters in programs.rows(
+        """
+        ssh sftp scp: BbcDEeFIiJLlmOopQRSWw
+        vim vi nvim ex: cSuUTtws
+        man: PHCRLmMSs
+        find:
+        fd: edEtjcS
+        tar: bCfFgHIKLNTVX
+        zip: bnPtsixO
+        git: CcmFbBnSGLUo
+        rsync: efBMT
+        sed: efl
+        sort: kStTo
+        make: CfIjloW
+        rg: ABCdefgjmMrtT
+        wget: OoaPUtTwQADlIXRBie
+        less: bhjoOpPtTxyz
+        tcpdump: BcCEFGijrswWyz
+        """
+    ).items()
 }
 
 
