@@ -71,7 +71,7 @@ def open_stored(runtime: Runtime, text: str, workspace: str) -> Runtime | None:
         if runtime.parts.roster.database.is_shared and any(_loosens(name, runtime, other) for name in KEYS):
             other.close()
             return None  # others can write to the database
-    except (ToolError, ValueError, TypeError):
+    except (ToolError, ValueError, TypeError, RecursionError):
         return None  # stored by another version
     if other.parts.agents.settings == stored(json.loads(text)):
         return other

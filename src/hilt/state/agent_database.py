@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -11,6 +12,8 @@ from hilt.state.locks import read_mark
 from hilt.state.tables import open_state
 
 T = TypeVar("T")
+
+_OWNER = re.compile(r"\w[\w.-]{0,200}", re.ASCII)
 
 
 class Rows(Protocol):
@@ -98,4 +101,5 @@ def owners_folder(directory: str) -> str:
 
 def holds_lock(directory: str, owner: str) -> bool:
     """Whether the owner is a live process of this machine; removes the lock file of a dead one."""
-    return read_mark(owners_folder(directory), owner) is not None
+    # others can write to a shared database: the name must not lead to another file
+    return _OWNER.fullmatch(owner) is not None and read_mark(owners_folder(directory), owner) is not None

@@ -490,6 +490,12 @@ def _record(row: Sequence[Any]) -> AgentRecord:
     try:
         tools, *others = json.loads(row[17])
         fields = others[: len(AgentProfile._fields) - 1]  # a newer version may have stored more
-        return agent._replace(profile=AgentProfile(tuple(tools), *fields))
-    except (ValueError, TypeError):
+        profile = AgentProfile(tuple(tools), *fields)
+    except (ValueError, TypeError, RecursionError):
         return agent._replace(profile=_INVALID)
+    texts = (*profile.tools, profile.mode, profile.model, profile.role)
+    limits = (profile.turns, profile.tokens, profile.seconds)
+    is_valid = all(isinstance(text, str) for text in texts) and all(
+        limit is None or isinstance(limit, int | float) for limit in limits
+    )
+    return agent._replace(profile=profile if is_valid else _INVALID)

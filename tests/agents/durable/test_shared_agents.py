@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 
@@ -9,6 +10,7 @@ import pytest
 
 from hilt.agents.pacing import ProviderLimits, ProviderPace
 from hilt.errors import ToolError
+from hilt.state.agent_database import holds_lock, owners_folder
 from hilt.state.agent_runs import OwnerRecord
 from hilt.state.roster import KILLS_ALONE_MAX, KILLS_MAX, AgentLimits, AgentOutcome, AgentProfile, NewAgent, Roster
 
@@ -238,7 +240,24 @@ def test_agents_that_need_no_folder_are_seen_by_workers_of_other_workspaces(rost
     assert roster.get(bound.id).status == "queued"
 
 
-@pytest.mark.parametrize("profile", ["", "{", "{}", "[1, 2]", "null"])
+@pytest.mark.parametrize("owner", ["../../important", "{base}/important", "x" * 300, "..", ".", ""])
+def test_an_owner_in_a_shared_database_names_no_other_file(base, owner):
+    state, important = f"{base}/state", f"{base}/important"
+    os.makedirs(owners_folder(state))
+    with open(important, "w"):
+        pass
+
+    assert not holds_lock(state, owner.format(base=base))
+    assert os.path.exists(important)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        *("", "{", "{}", "[1, 2]", "null", "[" * 50_000, '[["a"], {"b": 1}]', "[[1], 2]", '[["a"], "normal", []]'),
+        '[["a"], "normal", "", "", "many"]',
+    ],
+)
 def test_an_agent_with_an_invalid_record_fails_and_blocks_no_other(roster, profile):
     poison, next_id = roster.create(new("a"), LIMITS).id, roster.create(new("a"), LIMITS).id
     row_of(roster, poison, profile=profile)
