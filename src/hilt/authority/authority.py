@@ -50,6 +50,7 @@ REFRESH_SECONDS = 1.0
 IDLE_SECONDS = 24 * 3600  # after which a session has ended, and its values are removed
 SESSIONS_MAX = 1024  # whose values are cached
 GRANT = "permission "  # prefix of the grants of tools that manage their own permissions
+_LEVELS_MAX = 100  # of agents that start agents
 MODE = "mode"  # the key of the session's mode
 LOOKS = "looks "  # prefix of keys: the user has approved the actions of a tool that only look
 PANIC = "panic"  # the key for: the panic key was pressed
@@ -214,10 +215,24 @@ class Authority:
         """Return the agent that a session belongs to, as it was created; None for the session of a client."""
         if not session.startswith(AGENT):
             return None
-        agent = self._agents.get(session) or self._agent_of(session)
-        if agent is not None:
+        agent = self._agents.get(session)
+        if agent is None and (agent := self._agent_of(session)) is not None:
+            if self._is_below_itself(agent):
+                # it has no tools, and nobody above it
+                agent = agent._replace(parent="", profile=agent.profile._replace(tools=(), mode="plan"))
             self._agents[session] = agent
         return agent
+
+    def _is_below_itself(self, agent: AgentRecord) -> bool:
+        """Whether the parents of an agent never end: others can write to a shared database."""
+        seen: set[str] = set()
+        above: AgentRecord | None = agent
+        while above is not None and above.parent.startswith(AGENT):
+            if above.id in seen or len(seen) == _LEVELS_MAX:
+                return True
+            seen.add(above.id)
+            above = self._agent_of(above.parent)
+        return False
 
     def lineage(self, session: str) -> list[str]:
         """Return a session and, for an agent, the sessions above it."""

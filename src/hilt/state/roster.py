@@ -223,7 +223,7 @@ class Roster:
     def chain(self, id: str) -> Sequence[str]:
         """Return an id, its parent, the parent of that, and so on."""
         ids = [id]
-        while (agent := self.get(ids[-1])) is not None:
+        while (agent := self.get(ids[-1])) is not None and agent.parent not in ids:
             ids.append(agent.parent)
         return ids
 
@@ -233,7 +233,8 @@ class Roster:
         def work(db: Transaction) -> list[str]:
             ids = [id]
             for parent in ids:  # which grows
-                ids += [row[0] for row in db.execute(query, (self._workspace, parent)).fetchall()]
+                rows = db.execute(query, (self._workspace, parent)).fetchall()
+                ids += [id for (id,) in rows if id not in ids]
             return ids
 
         query = "SELECT id FROM agents WHERE workspace=? AND parent=? ORDER BY created, id"

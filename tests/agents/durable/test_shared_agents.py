@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from hilt.agents.pacing import ProviderLimits, ProviderPace
+from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.state.agent_database import holds_lock, owners_folder
 from hilt.state.agent_runs import OwnerRecord
@@ -238,6 +239,27 @@ def test_agents_that_need_no_folder_are_seen_by_workers_of_other_workspaces(rost
     assert roster.claim("{}", DEAD, anywhere=True) is None
     assert pair in elsewhere.queued_elsewhere()  # its owner is dead
     assert roster.get(bound.id).status == "queued"
+
+
+def test_agents_that_are_below_each_other_end_no_search(roster):
+    first, second = (roster.create(new("a"), LIMITS).id for _ in range(2))
+    row_of(roster, first, parent=second)
+    row_of(roster, second, parent=first)
+
+    assert roster.chain(first) == [first, second]
+    assert roster.below(first) == [first, second]
+
+
+def test_an_agent_below_itself_makes_no_call(runtime):
+    roster = runtime.parts.roster
+    order = new("a")._replace(profile=AgentProfile(("list_dir",), "normal"), kind="call")
+    first, second = (roster.create(order, LIMITS, owner=DEAD).id for _ in range(2))
+    row_of(roster, first, parent=second)
+    row_of(roster, second, parent=first)
+
+    result = runtime.request(Call("list_dir", {"path": "."}, session=first))
+
+    assert result.error.code == "denied"
 
 
 @pytest.mark.parametrize("owner", ["../../important", "{base}/important", "x" * 300, "..", ".", ""])
