@@ -167,7 +167,7 @@ STILL_KNOTS: tuple[str, ...] = (
     "surfaces.cli.__init__ surfaces.cli.command_table surfaces.cli.completion surfaces.cli.help_text "
     "surfaces.cli.parsing surfaces.cli.tool_files surfaces.cli.tools surfaces.cli.trust",
     "surfaces.mcp.active_requests surfaces.mcp.calls surfaces.mcp.command surfaces.mcp.front surfaces.mcp.http "
-    "surfaces.mcp.lines surfaces.mcp.messages surfaces.mcp.pipe surfaces.mcp.sdk_thread surfaces.mcp.server "
+    "surfaces.mcp.lines surfaces.mcp.messages surfaces.mcp.pipe surfaces.mcp.server "
     "surfaces.oneshot surfaces.opening surfaces.resident",
 )
 

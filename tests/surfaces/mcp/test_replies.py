@@ -1,3 +1,5 @@
+"""The reply to an HTTP request: JSON, or a stream of events."""
+
 from __future__ import annotations
 
 import asyncio
@@ -10,8 +12,8 @@ from hypothesis import strategies as st
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from sse_starlette.event import ensure_bytes
 
-from hilt.surfaces.mcp import replies
-from hilt.surfaces.mcp.replies import UNREAD_BYTES, Reply
+from hilt.surfaces.mcp import http
+from hilt.surfaces.mcp.http import UNREAD_BYTES, Reply
 
 START = {
     "type": "http.response.start",
@@ -130,7 +132,7 @@ def test_a_response_that_is_not_a_stream_passes_through():
 
 
 def test_a_stream_starts_after_a_delay(monkeypatch):
-    monkeypatch.setattr(replies, "HOLD_SECONDS", 0.01)
+    monkeypatch.setattr(http, "HOLD_SECONDS", 0.01)
 
     async def sent() -> Client:
         client = Client()

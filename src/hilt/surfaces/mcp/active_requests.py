@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from hilt.call import Call
 from hilt.call_threads import CallThreads
@@ -30,7 +30,6 @@ from hilt.surfaces.mcp.plain import (
     discovery_result,
     is_form_response,
 )
-from hilt.surfaces.mcp.sdk_thread import FrontLoop
 from hilt.surfaces.mcp.sessions import Session
 
 TYPE_CHECKING = False
@@ -44,6 +43,36 @@ CONNECTION_CLOSED = -32000
 CANCELLED = "notifications/cancelled"
 
 _FIRST_ID = 1 << 30  # of our requests; the SDK counts its own from 1
+
+
+class FrontLoop(Protocol):
+    """The part of the front loop that those who answer requests use, from any thread."""
+
+    replayed: str  # the id of the request that repeats the handshake; the client already has the response
+
+    def is_active(self, id: Any) -> bool:
+        """Whether the front loop is answering a request with this id."""
+
+    def forward(self, message: Any) -> None:
+        """Let the SDK answer a message."""
+
+    def settled(self, id: Any) -> None:
+        """Record that a forwarded request was answered, or will not be."""
+
+    def finished(self) -> None:
+        """Record that a request was answered without the SDK, or will not be."""
+
+    def listed(self, has_changed: Callable[[], bool]) -> None:
+        """Record that the client knows the tools; `has_changed` returns whether they have changed since."""
+
+    def tools_changed(self) -> None:
+        """Notify the client that its tools may have changed."""
+
+    def stop(self) -> None:
+        """End the connection."""
+
+    def resume(self) -> None:
+        """Check again what the loop waits for."""
 
 
 class ActiveRequest:

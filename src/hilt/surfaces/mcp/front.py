@@ -10,7 +10,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from hilt import wire
 from hilt.call_threads import CallThreads
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.surfaces.mcp.active_requests import CANCELLED, Requests, error_response, response
+from hilt.surfaces.mcp.active_requests import CANCELLED, FrontLoop, Requests, error_response, response
 from hilt.surfaces.mcp.client_call import Rounds
 from hilt.surfaces.mcp.content import Choice
 from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineInput, LineOutput
@@ -35,7 +35,6 @@ from hilt.surfaces.mcp.plain import (
     plain_of,
     request_of,
 )
-from hilt.surfaces.mcp.sdk_thread import SdkThread
 from hilt.surfaces.mcp.sessions import Session
 
 TYPE_CHECKING = False
@@ -392,6 +391,60 @@ class Front:
             host.close()
         os.close(wake)
         os.close(waker)
+
+
+class SdkThread:
+    """Serves the messages that are not plain, with the SDK in an event loop on its own thread."""
+
+    def __init__(self, build: Callable[[], Serving], output: LineOutput, front: FrontLoop) -> None:
+        """`build` returns the server; it is called in the event loop."""
+        self.messages: deque[Any] = deque()  # that the SDK has not read
+        self.has_ended = False  # whether no further message will come
+        self.active: Collection[Any] = ()  # ids of the requests that the SDK is answering
+        self.wake: Callable[[], None] = lambda: None  # lets the SDK read
+        self._build = build
+        self._output = output
+        self._front = front
+        self._serving: Serving | None = None
+        self._thread = threading.Thread(target=self._run, name="hilt-mcp-sdk", daemon=True)
+        self._thread.start()
+
+    def feed(self, message: Any) -> None:
+        """Queue a message for the SDK."""
+        self.messages.append(message)
+        self.wake()
+
+    def end(self, seconds: float) -> None:
+        """End the input, and wait up to this long until all calls have ended."""
+        self.has_ended = True
+        self.wake()
+        self._thread.join(seconds)
+
+    def announce(self, kind: str) -> bool:
+        """Notify the client of a change, if it wants to know; return False before the SDK is loaded."""
+        if self._serving is None:
+            return False
+        self._serving.announce(kind)
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too many messages are waiting."""
+        return len(self.messages) > LINES_MAX
+
+    def _run(self) -> None:
+        import asyncio
+
+        from hilt.surfaces.mcp.messages import serve
+
+        async def main() -> None:
+            self._serving = self._build()
+            await serve(self._serving, self._output, self._front, self)
+
+        try:
+            asyncio.run(main())
+        finally:
+            self._front.stop()  # no further request would be answered
 
 
 class ToolChanges:

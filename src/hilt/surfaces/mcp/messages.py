@@ -16,9 +16,10 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INVALID_REQUEST
 from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from hilt.surfaces.mcp.active_requests import FrontLoop
+from hilt.surfaces.mcp.front import SdkThread
 from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineOutput
 from hilt.surfaces.mcp.plain import BATCHES
-from hilt.surfaces.mcp.sdk_thread import FrontLoop, SdkThread
 from hilt.surfaces.mcp.server import Serving
 
 BATCH_MAX = 256
