@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
 from hilt.choices import choices
 from hilt.surfaces.cli import OPTIONS
-from hilt.surfaces.cli.command_table import GROUPS, TOP
+from hilt.surfaces.cli.command_table import COMMANDS, GROUPS, TOP
+from hilt.surfaces.cli.layout import WIDTH, wrapped
 from hilt.surfaces.cli.parsing import Parser
 
-WIDTH = 80
 _INDENT = 2
 _TERM_MAX = 26  # the text of a longer term goes on the next line
 _EXAMPLE_MAX = 32  # if any example is longer, all texts go on their own lines
@@ -39,13 +39,10 @@ class HelpSection(NamedTuple):
 
 def overview() -> str:
     """Return the help of `hilt` itself, with one line per command."""
-    lines = [SUMMARY, "", f"Usage: {USAGE[0]}", f"       {USAGE[1]}", ""]
-    groups = [
-        HelpSection(title, [(name, command.summary) for name, command in group.items()])
-        for title, group in GROUPS.items()
-    ]
-    width = max(len(name) for group in groups for name, _ in group.rows)
-    lines += [line for group in groups for line in _lines(group, width)]
+    lines = [SUMMARY, "", *_usage_lines(USAGE)]
+    width = max(map(len, COMMANDS))
+    for title, group in GROUPS.items():
+        lines += _lines(HelpSection(title, [(name, command.summary) for name, command in group.items()]), width)
     lines += [line for section in global_sections() for line in _lines(section)]
     lines += ["Run hilt COMMAND --help for a command, hilt call TOOL --help for a tool."]
     return "\n".join(lines) + "\n"
@@ -62,11 +59,9 @@ def first_steps() -> str:
 
 def of(parser: Parser) -> str:
     """Return the help of a command."""
-    usages = usage(parser)
     lines = [f"{parser.summary}.", ""]
-    for paragraph in parser.details.split("\n\n") if parser.details else ():
-        lines += [*_wrapped(" ".join(paragraph.split()), WIDTH), ""]
-    lines += [f"Usage: {usages[0]}", *(f"       {line}" for line in usages[1:]), ""]
+    lines += [wrapped(parser.details), ""] if parser.details else []
+    lines += _usage_lines(usage(parser))
     lines += [line for section in sections(parser) for line in _lines(section)]
     examples = parser.help_examples
     if examples:
@@ -78,35 +73,33 @@ def of(parser: Parser) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _usage_lines(usages: Sequence[str]) -> list[str]:
+    return [f"{'       ' if number else 'Usage: '}{line}" for number, line in enumerate(usages)] + [""]
+
+
 def global_sections() -> Iterator[HelpSection]:
     """Yield the options that every command takes, and those that only work without a command."""
-    rows = []
-    for name, (value, text) in OPTIONS.items():
-        rows.append((f"--{name} {value}", text + (f": {', '.join(choices(name))}" if choices(name) else "")))
-    yield HelpSection("Options for every command", rows)
+    rows = ((f"--{name} {value}", _with_choices(text, choices(name))) for name, (value, text) in OPTIONS.items())
+    yield HelpSection("Options for every command", [*rows])
     yield HelpSection("Options without a command", list(TOP.items()))
 
 
 def usage(parser: Parser) -> list[str]:
     """Return the usage lines of a command."""
     words = [parser.prog, "[OPTIONS]"]
-    forms = []
-    if parser.run is not None:
-        forms.append(" ".join([*words, *(_in_usage(action) for action in parser.arguments)]))
-    if parser.commands:
-        forms.append(" ".join([*words, "COMMAND ..."]))
-    return forms
+    forms = [[*words, *map(_in_usage, parser.arguments)]] if parser.run is not None else []
+    return [" ".join(form) for form in (*forms, *([[*words, "COMMAND ..."]] if parser.commands else []))]
 
 
 def sections(parser: Parser) -> Iterator[HelpSection]:
     """Yield the subcommands, arguments and options of a command."""
-    commands = [(name, below.summary) for name, below in parser.commands.items() if not below.hidden]
-    if commands:
-        yield HelpSection("Commands", commands)
-    arguments = [(term(action), meaning(action)) for action in parser.arguments]
-    if arguments:
-        yield HelpSection("Arguments", arguments)
-    yield HelpSection("Options", [(term(action), meaning(action)) for action in parser.flags if is_listed(action)])
+    below = [(name, below.summary) for name, below in parser.commands.items() if not below.hidden]
+    arguments, flags = (
+        [(term(action), meaning(action)) for action in actions if is_listed(action)]
+        for actions in (parser.arguments, parser.flags)
+    )
+    sections = {"Commands": below, "Arguments": arguments, "Options": flags}
+    yield from (HelpSection(title, rows) for title, rows in sections.items() if rows)
 
 
 def is_listed(action: argparse.Action) -> bool:
@@ -125,8 +118,11 @@ def term(action: argparse.Action) -> str:
 
 def meaning(action: argparse.Action) -> str:
     """Return the description of an argument, with its choices."""
-    allowed = f": {', '.join(map(str, action.choices))}" if action.choices else ""
-    return f"{action.help}{allowed}"
+    return _with_choices(str(action.help), action.choices or ())
+
+
+def _with_choices(text: str, allowed: Iterable[object]) -> str:
+    return ": ".join(filter(None, (text, ", ".join(map(str, allowed)))))
 
 
 def _in_usage(action: argparse.Action) -> str:
@@ -136,8 +132,8 @@ def _in_usage(action: argparse.Action) -> str:
 
 def _lines(section: HelpSection, width: int | None = None) -> list[str]:
     """Return the lines of a section: terms and descriptions in two columns."""
-    fitting = [len(name) for name, _ in section.rows if len(name) <= _TERM_MAX]
-    column = width if width is not None else max(fitting, default=0)
+    fitting = (len(name) for name, _ in section.rows if len(name) <= _TERM_MAX)
+    column = max(fitting, default=0) if width is None else width
     lines = [f"{section.title}:"]
     for name, text in section.rows:
         start = _INDENT + column + 2
