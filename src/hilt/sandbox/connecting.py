@@ -15,25 +15,12 @@ from __future__ import annotations
 import _signal as signal  # type: ignore[import-not-found]
 import _socket
 import _thread
+import errno
 import fcntl
 import os
 import stat
 import sys
 from _collections import deque  # type: ignore[import-not-found]
-from errno import (
-    EAGAIN,
-    EALREADY,
-    ECONNREFUSED,
-    EFAULT,
-    EINPROGRESS,
-    EINTR,
-    EINVAL,
-    EISCONN,
-    ENOENT,
-    EOPNOTSUPP,
-    EPERM,
-    ESRCH,
-)
 from time import monotonic, sleep
 
 TYPE_CHECKING = False
@@ -65,7 +52,7 @@ _MAX_RECORD = 1 << 20  # bytes of cookies of a session
 _MAX_CONNECTING, _STACK_BYTES = 1000, 1 << 18
 _PATIENCE_SECONDS, _RETRY_SECONDS = 2.0, 0.01  # for one of these to end
 # what repeating a connection returns, and what the interrupted call would have returned
-_REPEATED = {EISCONN: 0, EALREADY: EINPROGRESS}
+_REPEATED = {errno.EISCONN: 0, errno.EALREADY: errno.EINPROGRESS}
 
 
 def start(binds: Collection[int], named: Collection[str], listener: int, diagnosis: int, record: int) -> None:
@@ -110,7 +97,7 @@ class _Connector:
             try:
                 fcntl.ioctl(self._listener, _RECEIVE, notice)
             except OSError as error:
-                if error.errno in (EINTR, ENOENT):
+                if error.errno in (errno.EINTR, errno.ENOENT):
                     continue  # the caller is gone
                 os.close(self._listener)
                 return
@@ -125,7 +112,7 @@ class _Connector:
         patience = monotonic() + _PATIENCE_SECONDS
         while len(self._connecting) >= _MAX_CONNECTING:
             if monotonic() > patience:
-                self._reply(call, EAGAIN)
+                self._reply(call, errno.EAGAIN)
                 return
             sleep(_RETRY_SECONDS)
         self._connecting.add(call.id)
@@ -133,15 +120,15 @@ class _Connector:
             _thread.start_new_thread(self._answer, (call, self._connect))
         except RuntimeError:
             self._connecting.discard(call.id)
-            self._reply(call, EAGAIN)
+            self._reply(call, errno.EAGAIN)
 
     def _answer(self, call: _Call, act: Callable[[_Call], int | None]) -> None:
         """Let a call return an error number or 0, or continue."""
-        error: int | None = EPERM
+        error: int | None = errno.EPERM
         try:
             error = act(call)
         except OSError as failure:
-            error = failure.errno or EPERM
+            error = failure.errno or errno.EPERM
         finally:
             self._connecting.discard(call.id)
             self._reply(call, error)
@@ -167,13 +154,13 @@ class _Connector:
         """Connect a socket as requested."""
         length = call.arguments[2] & 0xFFFFFFFF
         if length > _MAX_ADDRESS:
-            return EINVAL
+            return errno.EINVAL
         address = self._read(call, call.arguments[1], length)
         sock = self._copy(call)
         try:
             domain = _domain(sock)
             if domain not in (_socket.AF_INET, _socket.AF_INET6, _socket.AF_UNIX):
-                return EOPNOTSUPP
+                return errno.EOPNOTSUPP
             cookie = _cookie(sock)
             is_repeated = cookie in self._begun
             self._begun.append(cookie)
@@ -186,13 +173,13 @@ class _Connector:
     def _connect_unix(self, call: _Call, sock: _socket.socket, address: bytes) -> int:
         family, name = address[:_FAMILY_BYTES], address[_FAMILY_BYTES:]
         if not name or len(name) > _MAX_NAME or _number(family) != _socket.AF_UNIX:
-            return EINVAL
+            return errno.EINVAL
         if not name[0]:
-            return self._connect_to(sock, address) if self._is_ours(name) else ECONNREFUSED
+            return self._connect_to(sock, address) if self._is_ours(name) else errno.ECONNREFUSED
         handle, place = self._open(call, name.partition(b"\0")[0])
         try:
             if not self._is_named(handle) and (place is None or not self._is_ours(place)):
-                return ECONNREFUSED
+                return errno.ECONNREFUSED
             return self._connect_to(sock, family + b"/proc/self/fd/%d" % handle)
         finally:
             os.close(handle)
@@ -230,12 +217,12 @@ class _Connector:
         try:
             content = os.pread(memory, length, start)
         except (OSError, OverflowError) as error:
-            raise OSError(EFAULT, "") from error
+            raise OSError(errno.EFAULT, "") from error
         finally:
             os.close(memory)
         self._check(call)
         if len(content) < length:
-            raise OSError(EFAULT, "")
+            raise OSError(errno.EFAULT, "")
         return content
 
     def _open(self, call: _Call, path: bytes) -> tuple[int, tuple[int, int] | None]:
@@ -265,7 +252,7 @@ class _Connector:
             self._check(call)
         except (OSError, KeyError):
             os.close(handle)
-            raise OSError(ECONNREFUSED, "") from None
+            raise OSError(errno.ECONNREFUSED, "") from None
         return handle, place
 
     def _check(self, call: _Call) -> None:
@@ -273,7 +260,7 @@ class _Connector:
         try:
             fcntl.ioctl(self._listener, _IS_VALID, call.id.to_bytes(8, sys.byteorder))
         except OSError as error:
-            raise OSError(ESRCH, "") from error
+            raise OSError(errno.ESRCH, "") from error
 
     def _is_named(self, handle: int) -> bool:
         """Whether the person allowed a socket."""
@@ -308,7 +295,7 @@ class _Connector:
                 if kind != _SOCK_DIAG_BY_FAMILY:
                     if kind == _DONE:
                         return
-                    raise OSError(ECONNREFUSED, "")
+                    raise OSError(errno.ECONNREFUSED, "")
                 message, messages = messages[:length], messages[length + 3 & ~3 :]
                 cookie, attributes = message[_SOCKET_BYTES - _COOKIE_BYTES : _SOCKET_BYTES], message[_SOCKET_BYTES:]
                 while attributes:

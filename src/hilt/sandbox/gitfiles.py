@@ -63,13 +63,7 @@ _HOOK = re.compile(r"[A-Za-z0-9-]+")
 _GITDIR = b"gitdir: "
 _MAX_ALTERNATES = 1000  # lines; git follows five levels of them, and nobody needs that many
 _REFERENCE = re.compile(rb"(?i)path|worktree|templatedir")
-_REFERENCES = (
-    ("include", "path"),
-    ("includeif", "path"),
-    ("core", "hookspath"),
-    ("core", "worktree"),
-    ("init", "templatedir"),
-)
+_REFERENCES = {"include": "path", "includeif": "path", "core": "hookspath worktree", "init": "templatedir"}
 # possessive: it reads files that anyone may have written
 _SECTION = re.compile(r'\[[ \t]*+([A-Za-z0-9-]++)[^]"]*+(?:"(?:[^"\\]|\\.)*+")?[^]]*+\]')
 _VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"?|([^"#;]+)|[#;].*')
@@ -185,7 +179,7 @@ def references(data: bytes) -> Iterator[tuple[str, str, str]]:
         if header := _SECTION.match(text):
             section, text = header[1].lower(), text[header.end() :]
         key, _, value = (part.strip(" \t\r") for part in text.partition("="))
-        if (section, key.lower()) in _REFERENCES and value:
+        if key.lower() in _REFERENCES.get(section, "").split() and value:
             plain = "".join(word[1] or word[2] or "" for word in _VALUE.finditer(value)).rstrip(" \t")
             yield section, key.lower(), _unquoted(plain)
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 # the same numbers on every architecture
 _CREATE_RULESET, _ADD_RULE = 444, 445
@@ -110,22 +111,16 @@ def abi() -> int:
         return 0
 
 
-def _call(number: int, *arguments: object) -> int:
-    libc = _libc()
-    result: int = libc.syscall(ctypes.c_long(number), *(_wide(argument) for argument in arguments))
+def _call(number: int, first: object, second: object, third: object, fourth: int = 0) -> int:
+    result: int = _system_call()(number, first, second, third, fourth)
     if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 
 
 @cache
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    return libc
-
-
-def _wide(argument: object) -> object:
-    # system call arguments are full registers
-    return ctypes.c_long(argument) if isinstance(argument, int) else argument
+def _system_call() -> Any:
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    # arguments are full registers; a pointer can be a number, too
+    call.restype, call.argtypes = ctypes.c_long, (ctypes.c_long, *(ctypes.c_void_p,) * 4)
+    return call
