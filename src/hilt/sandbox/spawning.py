@@ -140,7 +140,23 @@ def _start(
         loaders = {name: value for name, value in env.items() if variables.is_loader(name)}
         prefix[-1:-1] = [word for pair in loaders.items() for word in (confined.set_variable, *pair)]
         env = {name: value for name, value in env.items() if name not in loaders}
-    message = _request([*prefix, *argv], env, limits, confined, tty, group)
+    fields = (
+        *encode([*prefix, *argv], env),
+        rlimits(limits),
+        limits.settle,
+        limits.grace,
+        tty,
+        len(confined.descriptors),
+        len(steps.namespaces),
+        confined.shielding,
+        steps.mounts,
+        limits.memory or 0 if group is None else 0,
+        group is not None,
+        confined.trusted,
+        steps.program_filter,
+        None if steps.sockets is None else steps.sockets[:3],
+    )
+    message = keeper.framed(marshal.dumps(fields))
     rulesets = () if steps.ruleset is None else (steps.ruleset,)
     entrances = () if group is None else (group.entrance,)
     records = () if steps.sockets is None else (steps.sockets.record,)
@@ -350,34 +366,6 @@ def rlimits(limits: Limits) -> dict[int, int]:
         resource.RLIMIT_FSIZE: limits.file_size,
     }
     return {kind: maximum for kind, maximum in kinds.items() if maximum is not None}
-
-
-def _request(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    limits: Limits,
-    confined: Launch,
-    tty: bool,
-    group: Group | None,
-) -> bytes:
-    steps = confined.steps
-    fields = (
-        *encode(argv, env),
-        rlimits(limits),
-        limits.settle,
-        limits.grace,
-        tty,
-        len(confined.descriptors),
-        len(steps.namespaces),
-        confined.shielding,
-        steps.mounts,
-        limits.memory or 0 if group is None else 0,
-        group is not None,
-        confined.trusted,
-        steps.program_filter,
-        None if steps.sockets is None else steps.sockets[:3],
-    )
-    return keeper.framed(marshal.dumps(fields))
 
 
 @contextmanager
