@@ -158,7 +158,6 @@ def imported_modules(module: str) -> set[str]:
 
 # modules of one package that import each other, at the top or in functions: cut a knot, tie none
 STILL_KNOTS: tuple[str, ...] = (
-    "agents.durable.leases agents.durable.stores agents.durable.workflows",
     "authority.authority authority.consent authority.hooks authority.session_hooks authority.weighing",
     "custom.definition custom.markdown_tools",
     "files.collecting files.command_changes files.copying files.draft files.exchanging files.recovery "

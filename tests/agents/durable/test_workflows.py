@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hilt.agents.durable.stores import DurablePlace, local_steps, open_workflows
+from hilt.agents.durable.runs import open_workflows
+from hilt.agents.durable.stores import DurablePlace, local_steps
 from tests.open_files import open_below
 
 

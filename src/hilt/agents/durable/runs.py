@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from hilt import pipeline
-from hilt.agents.durable.stores import DurablePlace, machine_name, open_workflows
+from hilt.agents.durable.stores import FEATURE, DurablePlace, machine_name
 from hilt.agents.steps import RunCalls, Settle, unknown_outcome
 from hilt.agents.transcripts import Record, Transcripts, read
 from hilt.authority.authority import only_reads
 from hilt.call import Call, Result
 from hilt.errors import ToolError
+from hilt.installer import needs
 from hilt.state.agent_database import holds_lock
 from hilt.state.agent_runs import RunRecord
 
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STORED_TYPES = ("session", "user", "answer", "result", "compacted")
+
+
+def open_workflows(place: DurablePlace) -> Workflows:
+    """Return the workflows of this process, which store their steps in this place."""
+    with needs("agents", FEATURE):
+        from hilt.agents.durable.workflows import Workflows
+    return Workflows.of(place)
 
 
 class DurableRuns:

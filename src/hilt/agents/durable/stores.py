@@ -14,12 +14,8 @@ from hilt.installer import needs
 from hilt.state.agent_database import AgentDatabase
 from hilt.state.directory import writing
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hilt.agents.durable.workflows import Workflows
-
 _POSTGRES = ("postgresql://", "postgres://")
-_FEATURE = "Running durable agents"
+FEATURE = "Running durable agents"
 _LOCAL = "agents.db"  # in the state directory: the steps of agents that one machine runs
 
 
@@ -38,16 +34,9 @@ def open_shared(url: str, workspace: str) -> AgentDatabase:
             "agents.database must be a PostgreSQL URL.",
             suggestion="Set it to postgresql://USER:PASSWORD@HOST/DATABASE, or unset it to use only this machine.",
         )
-    with needs("agents", _FEATURE):
+    with needs("agents", FEATURE):
         from hilt.agents.durable.postgres import PostgresDatabase
     return PostgresDatabase(url.replace("postgres://", "postgresql://", 1), workspace)
-
-
-def open_workflows(place: DurablePlace) -> Workflows:
-    """Return the workflows of this process, which store their steps in this place."""
-    with needs("agents", _FEATURE):
-        from hilt.agents.durable.workflows import Workflows
-    return Workflows.of(place)
 
 
 def local_steps(state: str) -> str:
