@@ -223,10 +223,6 @@ def test_the_architecture_page_lists_every_folder_and_module():
     assert listed == existing
 
 
-# modules of two rooms that still have the same name: remove what is mended, add nothing
-STILL_OF_ONE_NAME = {"backend", "children", "client", "events", "guard", "layers"}
-
-
 def test_a_module_name_stands_for_one_thing():
     """A tool, the desk and each surface may have a module for the same noun; below them every name is used once."""
     names = Counter(
@@ -235,7 +231,7 @@ def test_a_module_name_stands_for_one_thing():
         if top_level(module) not in ("surfaces", "desk", "tools") and not module.endswith("__init__")
     )
 
-    assert {name for name, count in names.items() if count > 1} == STILL_OF_ONE_NAME
+    assert {name for name, count in names.items() if count > 1} == set()
 
 
 TOOLS = [module for module in MODULES if top_level(module) == "tools" and module != "tools.__init__"]
@@ -356,7 +352,7 @@ def test_importing_a_module_does_no_work():
 KEPT = {
     "places._forgotten": "what was removed from sys.path, which belongs to the process as well",
     "sandbox.wardens.WARDENS": "the process has one keeper, whatever runtimes it has (ADR 0053)",
-    "servers.client._CURRENT": "a context variable: the SDK does not say to which call a server's question belongs",
+    "servers.sdk_client._CURRENT": "a context variable: the SDK does not say to which call a server's question belongs",
 }
 # results of pure functions and facts about the machine, which are the same for all runtimes
 REMEMBERED = {

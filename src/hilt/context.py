@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hilt.output.overflow import Overflow
     from hilt.policy.barriers import Barrier
     from hilt.policy.hook_protocol import Hook, HookProblem
-    from hilt.processes.children import Processes
+    from hilt.processes.call_processes import Processes
     from hilt.processes.jobs import Jobs
     from hilt.running.world import CallParts
     from hilt.skills.library import SkillLibrary

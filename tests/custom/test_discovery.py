@@ -20,7 +20,7 @@ from hilt.custom.definition import (
     fingerprint,
 )
 from hilt.custom.discovery import Discovery, open_discovery, trusting
-from hilt.custom.layers import CustomTools
+from hilt.custom.precedence import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.formats import times

@@ -8,7 +8,7 @@ import pytest
 
 from hilt.call import Result
 from hilt.custom.definition import Definition, Example
-from hilt.custom.layers import NOTHING
+from hilt.custom.precedence import NOTHING
 from hilt.desk.custom_tools import ToolCheck, check, check_path, check_tools, files_to_trust, new
 from hilt.errors import ToolError
 from hilt.surroundings import Surroundings

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from hilt.desktop.backend import Element
 from hilt.desktop.element_map import ELEMENTS_MAX, EXPIRES_SECONDS, ElementMap, NumberedElement
 from hilt.desktop.geometry import Box, ImageFrame, Point
+from hilt.desktop.interface import Element
 from hilt.errors import ToolError
 
 

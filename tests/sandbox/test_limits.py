@@ -152,7 +152,7 @@ def test_ten_commands_have_ten_limits(runtime, mark):
 
 
 def test_the_limit_never_exceeds_the_memory_of_the_machine(base):
-    from hilt.processes.children import machine_memory
+    from hilt.processes.call_processes import machine_memory
 
     with temporary_runtime(base, flags={"shell.memory_mb": 1_000_000_000}) as (runtime, _):
         limits = runtime._world.context(runtime._world.active(Call("run_shell"))).processes._limits(1)

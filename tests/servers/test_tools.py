@@ -13,7 +13,7 @@ import pytest
 
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.servers import client as connections
+from hilt.servers import sdk_client as connections
 from hilt.servers import tools
 from hilt.servers.pins import Pins
 from hilt.surroundings import Surroundings

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.policy.rule_forms import Names
     from hilt.policy.subject import Subject
-    from hilt.processes.children import Processes
+    from hilt.processes.call_processes import Processes
     from hilt.sandbox.capturing import Finished
     from hilt.surroundings import Surroundings
 

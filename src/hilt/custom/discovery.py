@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from hilt.custom.candidates import Candidate, Trusted, UnreadableTool, candidates
 from hilt.custom.definition import Content, Format, Loaded, Reader, ToolProblem
-from hilt.custom.layers import NOTHING, CustomTools, ToolLayer, layered
+from hilt.custom.precedence import NOTHING, CustomTools, ToolLayer, layered
 from hilt.custom.tool_cache import Cache, RememberedTool
 from hilt.formats.digests import sha256
 from hilt.formats.times import is_settled

@@ -28,7 +28,7 @@ from hilt.policy.decision import OWN, Vote
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
-    from hilt.processes.children import WorkingFolder
+    from hilt.processes.call_processes import WorkingFolder
     from hilt.sandbox.backend import Launch
     from hilt.sandbox.capturing import Captured, Finished
     from hilt.surroundings import Surroundings

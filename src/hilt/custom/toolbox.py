@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.custom.definition import Definition, Execute
     from hilt.custom.discovery import Discovery
-    from hilt.custom.layers import CustomTools
+    from hilt.custom.precedence import CustomTools
     from hilt.custom.watching import FolderWatch
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool

@@ -13,7 +13,7 @@ from hilt import places
 from hilt.catalog import built_in_names
 from hilt.custom import candidates, discovery
 from hilt.custom.definition import Definition, Example, ToolProblem
-from hilt.custom.layers import CustomTools
+from hilt.custom.precedence import CustomTools
 from hilt.custom.workers import Workers
 from hilt.desk.installed_tools import changed, own_folder
 from hilt.desk.personal_files import explained

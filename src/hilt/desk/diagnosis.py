@@ -171,7 +171,7 @@ def sandbox(surroundings: Surroundings | None) -> list[Finding]:
 
 
 def _limits(runtime: Runtime) -> Iterator[Finding]:
-    from hilt.processes.children import machine_memory, memory_groups
+    from hilt.processes.call_processes import machine_memory, memory_groups
 
     megabytes = min(runtime.settings["shell.memory_mb"], machine_memory() >> 20)
     tmp_megabytes = runtime.settings["shell.tmp_mb"]

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from jeepney import DBusAddress, HeaderFields, Message, MessageType, new_method_call
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
-from hilt.desktop.backend import Element, ElementTree, Pause, ScreenWindow
 from hilt.desktop.geometry import Box
+from hilt.desktop.interface import Element, ElementTree, Pause, ScreenWindow
 from hilt.desktop.privacy import Privacy
 
 NODES_MAX = 3000  # of one program

@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, Protocol
 
 from hilt.call import Json
-from hilt.desktop.backend import Capture, Element, ElementTree, ScreenBackend, ScreenWindow
 from hilt.desktop.element_map import KEY, ElementMap, NumberedElement, stale
 from hilt.desktop.geometry import Box, ImageFrame, Point, fitted, uncovered
+from hilt.desktop.interface import Capture, Element, ElementTree, ScreenBackend, ScreenWindow
 from hilt.desktop.shared_display import SharedDisplay
 from hilt.errors import ToolError
 from hilt.fence import Fence

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from hilt.desktop.backend import Element
 from hilt.desktop.geometry import Box, ImageFrame, Point
+from hilt.desktop.interface import Element
 from hilt.errors import ToolError
 
 KEY = "desktop"  # of the value that the session stores

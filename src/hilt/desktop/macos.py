@@ -15,8 +15,8 @@ import ApplicationServices
 import Quartz
 from AppKit import NSApplicationActivateIgnoringOtherApps, NSRunningApplication
 
-from hilt.desktop.backend import Capture, Element, ElementTree, Pause, ScreenWindow
 from hilt.desktop.geometry import Box, Point, uncovered
+from hilt.desktop.interface import Capture, Element, ElementTree, Pause, ScreenWindow
 from hilt.desktop.privacy import Privacy
 from hilt.errors import ToolError
 

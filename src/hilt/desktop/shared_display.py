@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from hilt.desktop.backend import AccessibleElements, ElementTree, Pause, ScreenBackend, ScreenWindow
 from hilt.desktop.displays import IS_MAC, find_display, lock_name
+from hilt.desktop.interface import AccessibleElements, ElementTree, Pause, ScreenBackend, ScreenWindow
 from hilt.desktop.privacy import Privacy
 from hilt.errors import ToolError
 

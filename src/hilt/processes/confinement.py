@@ -19,7 +19,7 @@ from hilt.files.door import Door
 from hilt.homes import find_homes
 from hilt.output.overflow import Overflow
 from hilt.policy.paths import ASKED, PROTECTED, PathRules, is_glob, matcher, without
-from hilt.processes.children import Processes, SessionProcesses
+from hilt.processes.call_processes import Processes, SessionProcesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class Confinement:
     def _launch(self, door: Door, kind: ServerKind, program: str) -> tuple[Site, PipedProgram]:
         """Start a language server; its private folder, with its caches, is kept after it exits."""
         from hilt.lsp.known_servers import Site, install_folders
-        from hilt.processes.children import machine_memory
+        from hilt.processes.call_processes import machine_memory
         from hilt.processes.piped import start_piped
         from hilt.sandbox.network import NONE
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hilt.desktop.control import Desktop
     from hilt.lsp.access import Languages
     from hilt.parts import Parts
-    from hilt.processes.children import Processes
+    from hilt.processes.call_processes import Processes
     from hilt.state.agent_calls import Agents
     from hilt.web.client import Web
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from hilt.context import Context
 from hilt.handles import FILE
 from hilt.places import utf8_path
-from hilt.search.guard import SearchGuard
 from hilt.search.selection import EXCLUDED
+from hilt.search.shown_paths import SearchGuard
 from hilt.search.walking import WalkedFolder, walk
 
 FILE_BYTES = 50 * 1024 * 1024

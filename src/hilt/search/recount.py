@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from hilt.search.backend import SearchBackend, counts_by_path
 from hilt.search.reach import NameChanges, SearchReach
 from hilt.search.ripgrep import FIRST_FD, Pattern
+from hilt.search.ripgrep_runs import SearchBackend, counts_by_path
 from hilt.search.selection import Selection
 
 RECOUNTED_FILES = 500  # at most this many files are recounted

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.search import regexes, ripgrep
-from hilt.search.backend import SECONDS, failure
-from hilt.search.events import plain
 from hilt.search.ripgrep import MEMORY_BYTES, Pattern
+from hilt.search.ripgrep_output import plain
+from hilt.search.ripgrep_runs import SECONDS, failure
 
 _CONTINUATION = frozenset(bytes([number]) for number in range(0x80, 0xC0))
 SMALL_BYTES = 4 << 20  # searched by one thread

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 from hilt.context import Context
 from hilt.places import utf8_path
-from hilt.search.backend import SECONDS, SearchBackend, counts_by_path, found_nothing, unreadable
-from hilt.search.guard import SearchGuard
 from hilt.search.reach import NameChanges, SearchedContents, SearchReach
 from hilt.search.ripgrep import OUT_OF_MEMORY, Pattern
+from hilt.search.ripgrep_runs import SECONDS, SearchBackend, counts_by_path, found_nothing, unreadable
 from hilt.search.selection import Selection
+from hilt.search.shown_paths import SearchGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.door import Place
-    from hilt.search.events import MatchedFile
+    from hilt.search.ripgrep_output import MatchedFile
 
 BATCH_PATHS = 2000  # sort and truncate after this many paths
 PER_FILE = 1000  # at least this many matches of a file are reported before it is truncated
@@ -171,8 +171,8 @@ class Tree:
         largest: int | None = None,
     ) -> Matches:
         """Return the first matches, and their total number."""
-        from hilt.search.events import Events
         from hilt.search.recount import is_binary, recount
+        from hilt.search.ripgrep_output import Events
 
         # one more than is kept shows that there are more; a multiline match may span any number of lines
         per_file = None if pattern.multiline else max(keep, PER_FILE) + 1

@@ -38,7 +38,7 @@ from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.servers.client import Connection, Loop
+    from hilt.servers.sdk_client import Connection, Loop
 
 LIST_SECONDS = 10.0  # how long listing waits for servers whose tools are not known yet
 TRIES = 3  # for a server that exits just when it is called
@@ -168,7 +168,7 @@ class Servers:
             if self._closed:
                 raise ToolError("cancelled", "hilt is closing.")
             if self._loop is None:
-                from hilt.servers.client import Loop
+                from hilt.servers.sdk_client import Loop
 
                 self._loop = Loop()
             return self._loop
@@ -210,8 +210,8 @@ class Servers:
 
     def _execute(self, server: Server, accepted: AcceptedTool, tool: str) -> Execute:
         def run(ctx: Context, args: dict[str, Any]) -> Output:
-            from hilt.servers.client import Unsent
             from hilt.servers.results import output_of
+            from hilt.servers.sdk_client import Unsent
 
             # trust may have been revoked since the lookup
             link = self._link(server.name)
@@ -313,7 +313,7 @@ class _Link:
             if self._connection is None or not self._connection.is_running:
                 if time.monotonic() < self._retry_at:
                     return None
-                from hilt.servers.client import Connection
+                from hilt.servers.sdk_client import Connection
 
                 before = [] if self._connection is None else [self._connection.done]
                 self._ending = [done for done in (*self._ending, *before) if not done.done()]

@@ -19,7 +19,7 @@ from hilt.schema import STRING, TEXT, record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.command_changes import CommandChange
-    from hilt.processes.children import WorkingFolder
+    from hilt.processes.call_processes import WorkingFolder
     from hilt.processes.undoable import UndoableRun
     from hilt.sandbox.capturing import Finished
     from hilt.shell.risk import Risk

@@ -8,9 +8,9 @@ from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds, ReadPath
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
-from hilt.search.events import MatchedFile, SearchMatch
 from hilt.search.patterns import read_pattern
 from hilt.search.ripgrep import Pattern
+from hilt.search.ripgrep_output import MatchedFile, SearchMatch
 from hilt.search.selection import Selection
 from hilt.search.tree import MatchCounts, Matches, Tree, open_tree
 

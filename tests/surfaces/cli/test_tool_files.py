@@ -22,7 +22,7 @@ from hilt.custom import folder_tools, python_tools, scripts
 from hilt.custom.candidates import Untrusted
 from hilt.custom.definition import Definition, Execute, ToolProblem, fingerprint, to_tool
 from hilt.custom.discovery import open_discovery
-from hilt.custom.layers import NOTHING, CustomTools
+from hilt.custom.precedence import NOTHING, CustomTools
 from hilt.custom.workers import Workers
 from hilt.desk.custom_tools import check_tools
 from hilt.formats.digests import sha256

@@ -20,7 +20,7 @@ import xcffib
 import xcffib.xproto
 
 from hilt import variables
-from hilt.desktop.backend import Pause
+from hilt.desktop.interface import Pause
 from hilt.errors import ToolError
 
 SAVED_BYTES = 1 << 20  # of the clipboard, all formats together; incremental transfers are not supported

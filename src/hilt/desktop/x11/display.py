@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import xcffib
 
-from hilt.desktop.backend import Capture, Pause, ScreenWindow
 from hilt.desktop.geometry import Box, Point
+from hilt.desktop.interface import Capture, Pause, ScreenWindow
 from hilt.desktop.privacy import Privacy
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
 from hilt.desktop.x11.input import XInput

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 import xcffib
 from xcffib.xproto import ClientMessageData, ClientMessageEvent, EventMask, GrabMode, GrabStatus
 
-from hilt.desktop.backend import Pause, ScreenWindow
 from hilt.desktop.geometry import Point
+from hilt.desktop.interface import Pause, ScreenWindow
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
 from hilt.desktop.x11.keymap import Keymap
 from hilt.desktop.x11.screen import XScreen

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import xcffib
 from xcffib.xproto import ImageFormat, MapState, WindowClass
 
-from hilt.desktop.backend import Capture, ScreenWindow
 from hilt.desktop.geometry import Box, Point, uncovered
+from hilt.desktop.interface import Capture, ScreenWindow
 from hilt.desktop.privacy import Privacy
 from hilt.desktop.x11.x_server import XConnection
 from hilt.errors import ToolError

@@ -18,7 +18,7 @@ from hilt.search.selection import Selection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.door import Place
-    from hilt.processes.children import OutputStream
+    from hilt.processes.call_processes import OutputStream
 
 SECONDS = 60.0  # after that, the result is partial
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hilt.search import ripgrep
-from hilt.search.events import Events, SearchMatch, shorten
 from hilt.search.reach import SearchedContents, SearchReach
+from hilt.search.ripgrep_output import Events, SearchMatch, shorten
 
 
 class RipgrepOutput(bytes):
