@@ -6,8 +6,9 @@ from typing import Any, Literal, NamedTuple
 import jsonschema_rs
 import pytest
 
-from hilt.desk.encoding import fields_of, plain, schema_of
+from hilt.desk.encoding import plain
 from hilt.formats.times import Moment
+from hilt.surfaces.http.routes import fields_of, schema_of
 
 
 class Inner(NamedTuple):

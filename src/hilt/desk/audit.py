@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
-from hilt.config import digest
 from hilt.formats.times import Moment, duration_seconds
 from hilt.state.trail import Row, Trail
 
@@ -74,6 +73,8 @@ def breaks(trail: Trail, witness: tuple[int, bytes] | None = None) -> list[Audit
 
 def workspace_id(folder: str) -> str:
     """Return the id of a workspace in the audit trail."""
+    from hilt.config import digest
+
     return digest(os.path.realpath(folder))
 
 

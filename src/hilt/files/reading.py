@@ -8,12 +8,9 @@ from typing import Any, Protocol
 from hilt.call import Output
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.files.decoders import IMAGE_BYTES, IMAGE_PIXELS, PDF_READER, SCALER, check_pixels, too_large
 from hilt.files.workspace import FileContents, Workspace
-from hilt.formats.pictures import dimensions
 from hilt.output import views
 from hilt.output.overflow import Overflow
-from hilt.sandbox.decoding import decode
 from hilt.text import windows
 from hilt.text.windows import Lines, Window
 
@@ -96,6 +93,8 @@ def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any], fence: F
     """Return an image as a block, scaled down if it is too large."""
     from base64 import b64encode
 
+    from hilt.files.decoders import IMAGE_BYTES, too_large
+
     size = len(data)
     meta["size"] = size
     encoded = None
@@ -112,6 +111,10 @@ def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any], fence: F
 
 def _scaled(name: str, data: bytes, fence: Fence) -> tuple[str | None, str | None]:
     """Return a smaller image as base64 and a note, or None twice if the image may stay as it is."""
+    from hilt.files.decoders import IMAGE_BYTES, IMAGE_PIXELS, SCALER, check_pixels, too_large
+    from hilt.formats.pictures import dimensions
+    from hilt.sandbox.decoding import decode
+
     size = dimensions(data)
     is_short = len(data) <= IMAGE_BYTES
     if size is not None:
@@ -129,6 +132,9 @@ def _scaled(name: str, data: bytes, fence: Fence) -> tuple[str | None, str | Non
 
 def pdf_text(name: str, data: bytes, fence: Fence) -> str:
     """Return the text of a PDF, page by page."""
+    from hilt.files.decoders import PDF_READER
+    from hilt.sandbox.decoding import decode
+
     text: str = decode(PDF_READER, name, data, fence, name=name)
     return text
 

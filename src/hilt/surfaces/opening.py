@@ -10,15 +10,15 @@ from typing import Any
 from hilt import places
 from hilt.choices import FLAGS
 from hilt.errors import ToolError
-from hilt.parts import Shared
-from hilt.runtime import Runtime
-from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from socket import socket
 
     from hilt.call import Asker, Questioner
+    from hilt.parts import Shared
+    from hilt.runtime import Runtime
+    from hilt.surroundings import Surroundings
 
 
 def open_runtime(
@@ -37,6 +37,8 @@ def open_runtime(
     `shared` is for a process with several runtimes; a process that exits with its answer sets `keeps_jobs` to False.
     `settings` come from a command's own options.
     """
+    from hilt.runtime import Runtime
+
     env = os.environ if environ is None else environ
     folder = _working_directory() if cwd is None else cwd
     connect = None if environ is not None else partial(_connect, options)

@@ -8,7 +8,7 @@ from hilt.call import AGENT, ApprovalRequest, Json, UserAnswer
 from hilt.config import digest
 from hilt.desk import approvals, trust
 from hilt.desk.approvals import ANSWER_CHARACTERS, Approval, Grant, QuestionSet
-from hilt.desk.encoding import fields_of, plain, schema_of
+from hilt.desk.encoding import plain
 from hilt.desk.trust import FileTrust
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -17,7 +17,7 @@ from hilt.formats.times import duration_seconds, rfc3339
 from hilt.loaders import ProjectFile
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.surfaces.http.problems import HttpProblem, from_error
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, listing, page, route
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, fields_of, listing, page, route, schema_of
 from hilt.surfaces.http.workspaces import BY, ServedWorkspace
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}

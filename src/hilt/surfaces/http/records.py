@@ -9,12 +9,12 @@ from typing import Any
 from hilt.call import Call, Json, Result
 from hilt.config import digest
 from hilt.desk import activity, audit, changes, servers, usage
-from hilt.desk.encoding import fields_of, plain, schema_of
+from hilt.desk.encoding import plain
 from hilt.desk.settings import RuleFile, effective, rule_files
 from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, listing, page, route
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, fields_of, listing, page, route, schema_of
 from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
 
 TYPE_CHECKING = False

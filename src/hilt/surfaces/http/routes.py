@@ -9,13 +9,15 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
 import jsonschema_rs
 
 from hilt.call import Json
-from hilt.schema import Schema, array, errors_of, record
+from hilt.formats.times import Moment
+from hilt.schema import STRING, Schema, array, errors_of, from_annotation, mapping, record
 from hilt.surfaces.http.problems import HttpProblem
 
 TYPE_CHECKING = False
@@ -233,3 +235,29 @@ def _check(schema: Schema, value: Json, what: str) -> None:
 @cache
 def _validator(schema: str) -> Any:
     return jsonschema_rs.Draft202012Validator(json.loads(schema), validate_formats=True)
+
+
+# --- schemas of what the desk returns -------------------------------------------------------------------------------
+
+
+def schema_of(annotation: Any) -> Schema:
+    """Return the schema of what `desk.encoding.plain` returns for a value with this annotation."""
+    if annotation is Moment:
+        return STRING
+    if hasattr(annotation, "_fields"):
+        return record(fields_of(annotation))
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is tuple or origin is list:
+        return array(schema_of(arguments[0]))
+    if origin in (Union, UnionType):  # with None
+        schema = schema_of(arguments[0])
+        return {**schema, "type": [schema["type"], "null"]}
+    if origin in (dict, Mapping):
+        return {"type": "object"} if arguments[1] is Any else mapping(schema_of(arguments[1]))
+    return from_annotation(annotation)
+
+
+def fields_of(row: Any) -> dict[str, Schema]:
+    """Return the schemas of the fields of a tuple with names."""
+    hints = get_type_hints(row)
+    return {name: schema_of(hints[name]) for name in row._fields}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hilt.call import Json
-from hilt.desk.encoding import fields_of, plain
+from hilt.desk.encoding import plain
 from hilt.desk.tools import AvailableTool, offered
 from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, page, route
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, fields_of, page, route
 from hilt.surfaces.http.workspaces import ServedWorkspace
 
 _STRING_OR_NULL: Schema = {"type": ["string", "null"]}

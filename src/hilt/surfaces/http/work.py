@@ -9,11 +9,11 @@ from typing import Any
 from hilt.call import Json
 from hilt.desk import agents, sessions, tasks
 from hilt.desk.agents import Agent
-from hilt.desk.encoding import fields_of, plain, schema_of
+from hilt.desk.encoding import plain
 from hilt.errors import ToolError
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem, from_error
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, listing, page, route
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, fields_of, listing, page, route, schema_of
 from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
 
 _AGENTS_MAX = 10_000
