@@ -18,7 +18,7 @@ from tests.programs import program
 
 
 def test_the_tool_is_listed_only_with_a_display(opened, base):
-    assert "computer" in {entry.name for entry in opened.authority.listed_tools("listing")}
+    assert "computer" in {entry.name for entry in opened.parts.authority.listed_tools("listing")}
 
     with temporary_runtime(base) as (runtime, _):
         assert "computer" not in {entry.name for entry in runtime.parts.authority.listed_tools("listing")}

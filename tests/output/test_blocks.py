@@ -58,7 +58,8 @@ def result_of(base: str, blocks: list[Block], data: Any = None) -> Result:
         ([{**SMALL, "data": "not base64!"}, SMALL], [SMALL], UNKNOWN),
         ([image(b"\xff\xd8\xff\xd0" + b"x" * 50), SMALL], [SMALL], UNKNOWN),
         ([image(b"\0\0\0\x1cftypavif")], [], UNKNOWN),
-        ([{"type": "image", "data": "AAAA"}], [], UNKNOWN),
+        ([image(b"\0\0\1\0")], [], UNKNOWN),
+        ([image(b"\xff\x0ajxl")], [], UNKNOWN),
         ([{"type": "resource", "resource": {"blob": image(png(9000, 9000))["data"]}}], [], "9000 x 9000 pixels"),
     ],
 )
@@ -69,6 +70,13 @@ def test_blocks_over_the_budget_are_left_out_and_named(base, blocks, fitting, fa
     assert result.text.partition("\n")[0] == "text"
     assert fact in result.text
     assert ("[Left out" in result.text) == bool(fact)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0\0\0", b"no image", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0\0\x10JFIF", b"GIF89a"]
+)
+def test_what_no_program_can_draw_is_passed_on(base, data):
+    assert result_of(base, [image(data)]).content == (image(data),)
 
 
 def test_the_note_is_a_block_when_the_result_is_data(base):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from struct import error, unpack_from
 
 _SEGMENTS = 1000  # of a JPEG or GIF, before the header of its first frame
+# first bytes of what programs may draw although its size is not found; what is not an image at all is never drawn
+_DRAWN = (b"\xff\xd8", b"GIF8", b"RIFF", b"\0\0\1\0", b"\0\0\2\0", b"\xff\x0a", b"\0\0\0\x0cJXL ")
 _ALONE = (0x01, *range(0xD0, 0xDA))  # marks of a JPEG without a length
 
 
@@ -17,6 +19,15 @@ def dimensions(data: bytes) -> tuple[int, int] | None:
         return _dimensions(data)
     except (error, IndexError):
         return None  # the header is incomplete
+
+
+def hides_size(data: bytes) -> bool:
+    """Whether programs may draw this, although its header does not tell its width and height."""
+    try:
+        is_unknown = _dimensions(data) is None
+    except (error, IndexError):
+        return False  # it ends before its size
+    return is_unknown and (data.startswith(_DRAWN) or data[4:8] == b"ftyp")
 
 
 def _dimensions(data: bytes) -> tuple[int, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hilt.formats.pictures import dimensions
+from hilt.formats.pictures import dimensions, hides_size
 
 BLOCKS = 100
 CHARACTERS = 8 << 20  # of base64
@@ -23,9 +23,11 @@ def within_budget(blocks: tuple[dict[str, Any], ...], text_limit: int) -> tuple[
         encoded = encoded if isinstance(encoded, str) else ""
         length = _length(block) - len(encoded)
         is_short = text + length <= text_limit and data + len(encoded) <= CHARACTERS and len(fitting) < BLOCKS
-        width, height = (_dimensions(encoded) if is_short else None) or (0, 0)
+        image = _decoded(encoded) if is_short else b""
+        width, height = dimensions(image or b"") or (0, 0)
         # programs draw an image by its contents, so one of unknown size may be a bomb
-        is_known = width > 0 or block.get("type") != "image" or block.get("mimeType") in _UNDRAWN
+        is_drawn = block.get("type") == "image" and block.get("mimeType") not in _UNDRAWN
+        is_known = not is_drawn or (image is not None and not hides_size(image))
         if is_short and is_known and pixels + width * height <= PIXELS:
             fitting.append(block)
             text, data, pixels = text + length, data + len(encoded), pixels + width * height
@@ -62,10 +64,10 @@ def _length(block: dict[str, Any]) -> int:
     return total
 
 
-def _dimensions(encoded: str) -> tuple[int, int] | None:
+def _decoded(encoded: str) -> bytes | None:
     from base64 import b64decode
 
     try:
-        return dimensions(b64decode(encoded, validate=True))
+        return b64decode(encoded, validate=True)
     except ValueError:
-        return None  # not base64
+        return None  # not base64, although programs may read it
