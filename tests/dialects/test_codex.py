@@ -126,6 +126,20 @@ def test_an_invalid_patch_is_reported(bench):
         assert error.code == "patch_invalid"
 
 
+def test_an_added_file_replaces_an_existing_one(bench):
+    runtime, folder = bench
+    patch = "*** Begin Patch\n*** Add File: a.txt\n+new\n*** End Patch"
+    strict = runtime.request(Call("apply_patch", {"patch": patch}, dialect="jinn")).error
+
+    call(bench, "apply_patch", input=patch)
+    changed = folder.read("a.txt")
+    (snapshot,) = json.loads(call(bench, "undo", action="list"))["snapshots"]
+    call(bench, "undo", action="restore", id=snapshot["id"])
+
+    assert strict.code == "already_exists"
+    assert (changed, folder.read("a.txt")) == ("new\n", "one\n")
+
+
 def test_a_patch_cannot_leave_the_workspace(bench):
     error = bench[0].request(Call("shell", {"command": ["apply_patch", ADD], "workdir": "../.."})).error
 

@@ -21,10 +21,10 @@ def update(*lines):
     return codex("*** Update File: f", *lines)
 
 
-def apply(text, patch, *, path=None):
+def apply(text, patch, *, path=None, as_codex=False):
     (operation,) = parse_patch(patch, path=path)
     result, position = "", 0
-    for span in apply_hunks(text, operation):
+    for span in apply_hunks(text, operation, as_codex=as_codex):
         result += text[position : span.start] + span.new
         position = span.end
     return result + text[position:]
@@ -329,6 +329,22 @@ def test_a_hunk_that_matches_several_places_is_rejected(text, patch, places):
     error = refusal(apply, text, patch)
 
     assert (error.code, error.details) == ("patch_conflict", {"path": "f", "hunk": 1, "lines": places})
+
+
+@pytest.mark.parametrize(
+    "text, patch, result",
+    [
+        ("x\na\nx\n", update("@@", "-x", "+y"), "y\na\nx\n"),
+        ("x\na\nx\nx\n", update("@@", "-a", "+b", "@@", "-x", "+y"), "x\nb\ny\nx\n"),
+        ("f\nx\nf\nx\n", update("@@ f", "-x", "+y", "@@ f", "-x", "+y"), "f\ny\nf\ny\n"),
+        ("a\r\nb\nc\r\n", update("@@", " a", "-b", "+B", "+C"), "a\r\nB\r\nC\r\nc\r\n"),
+        ("a\nb\r\nc\r\n", update("@@", "-b", "+B"), "a\nB\nc\r\n"),
+        ("a\r\nb\rc\nd\r\n", update("@@", " a", " b", "-c", "+C"), "a\r\nb\rC\r\nd\r\n"),
+        ("x\na\nx\n", "--- a/f\n+++ b/f\n@@ -3 +3 @@\n-x\n+y\n", "x\na\ny\n"),
+    ],
+)
+def test_a_hunk_is_placed_as_codex_places_it(text, patch, result):
+    assert apply(text, patch, as_codex=True) == result
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,7 @@ ENTRIES = entries(
         {"input": string("The whole patch")},
         "input",
         renames={"input": "patch"},
+        defaults={"as_codex": True},
     ),
     row(
         "update_plan",

@@ -22,21 +22,23 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 _ANY_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
-def apply_hunks(text: str, operation: Operation) -> list[Span]:
+def apply_hunks(text: str, operation: Operation, *, as_codex: bool = False) -> list[Span]:
     """Return the changes, in order, that the hunks make to the text; raise unless each hunk matches one place.
 
     The spans contain only removed and added lines. Added lines get the line ending of the lines they replace, or else
     the most common one of the file. If a unified diff matches the file including line endings, they are written
-    unchanged.
+    unchanged. `as_codex`: a hunk takes the first match after the previous hunk, and added lines get the line ending of
+    the first line of the file.
     """
+    as_codex = as_codex and not operation.unified
     try:
-        return _Placement(text, split_lines(text), operation).spans()
+        return _Placement(text, split_lines(text), operation, as_codex).spans()
     except ToolError as conflict:
         if operation.unified or _LONE_RETURN.search(text) is None:
             raise
         try:
             # in the Codex format a carriage return also ends a line
-            return _Placement(text, _ANY_LINE.findall(text), operation).spans()
+            return _Placement(text, _ANY_LINE.findall(text), operation, as_codex).spans()
         except ToolError:
             raise conflict from None
 
@@ -106,12 +108,13 @@ class _View:
 class _Placement:
     """Places the hunks of one operation in a text."""
 
-    def __init__(self, text: str, lines: list[str], operation: Operation) -> None:
+    def __init__(self, text: str, lines: list[str], operation: Operation, as_codex: bool) -> None:
         self.lines = lines
         self.operation = operation
+        self.as_codex = as_codex
         self.forms = (_literal, *_FORMS) if operation.unified else _FORMS
         self.offsets = list(accumulate(map(len, lines), initial=0))
-        self.ending = dominant_ending(text)
+        self.ending = dominant_ending(lines[0] if as_codex and lines else text)
         self.unended = bool(lines) and not lines[-1].endswith(("\n", "\r"))
         self.views: dict[_Form, _View] = {}
         self.occupied = Ranges()  # the lines of earlier hunks
@@ -242,7 +245,8 @@ class _Placement:
 
     def _written(self, added: Sequence[PatchLine], at: int, removed: int, literal: bool) -> str:
         replaced = "".join(self.lines[at : at + removed])
-        ending = "\n" if literal else dominant_ending(replaced) if "\n" in replaced else self.ending
+        from_replaced = "\n" in replaced and not self.as_codex
+        ending = "\n" if literal else dominant_ending(replaced) if from_replaced else self.ending
         pieces: list[str] = []
         if at + removed == len(self.lines):
             if self.unended and added and not removed:
@@ -253,7 +257,7 @@ class _Placement:
         return "".join(pieces)
 
     def _only(self, places: Sequence[int]) -> int:
-        if len(places) == 1:
+        if len(places) == 1 or self.as_codex:
             return places[0]
         lines = [place + 1 for place in places[:_LISTED_MAX]]
         more = f" and {len(places) - len(lines)} more" if len(places) > len(lines) else ""

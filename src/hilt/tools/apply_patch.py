@@ -28,6 +28,7 @@ def apply_patch(
     path: str | None = None,
     if_checksums: dict[str, str] | None = None,
     force: bool = False,
+    as_codex: bool = False,
 ) -> Output:
     """Apply a patch to any number of files, all or nothing. `undo` reverts it.
 
@@ -45,6 +46,7 @@ def apply_patch(
         path: File to patch, if the unified diff has no file header.
         if_checksums: Fail unless each path has this SHA-256.
         force: Allow files over 50 MB.
+        as_codex: Apply each hunk at its next match, and replace files that the patch adds.
     """
     operations = parse_patch(patch, path=path)
     targets = [target for change in operations for target in (change.path, change.move_to) if target is not None]
@@ -55,7 +57,7 @@ def apply_patch(
             if target not in touched:
                 raise ToolError("invalid_args", f"if_checksums names {name}, which the patch does not touch.")
             require(target, draft.old(target), if_checksum=checksum)
-        applied = [_apply(draft, operation) for operation in operations]
+        applied = [_apply(draft, operation, as_codex) for operation in operations]
         changes = _changes(draft, applied)
         meta: dict[str, Any] = {"files": list(dict.fromkeys(change.new_path or change.path for change in changes))}
         if changes:
@@ -70,11 +72,11 @@ def apply_patch(
     return changed(text, changes, meta, undo, many=True)
 
 
-def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
+def _apply(draft: Draft, operation: Operation, as_codex: bool) -> tuple[str, Operation]:
     path = draft.resolve(operation.path)
     data = draft.read(path)
     if operation.kind == "add":
-        if data is not None:
+        if data is not None and (operation.unified or not as_codex):
             raise ToolError("already_exists", f"{path} already exists; the patch adds it.", path=path)
         whole = operation.whole
         content = encode(operation.content or "", UTF8) if whole is None else whole.data
@@ -86,7 +88,7 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         _check_id(path, data, operation.whole.before)
     if operation.kind == "delete":
         if operation.hunks:
-            remainder = _patched(draft, path, operation)  # the diff must contain everything it deletes
+            remainder = _patched(draft, path, operation, as_codex)  # the diff must contain everything it deletes
             if remainder.data:
                 raise ToolError(
                     "patch_conflict",
@@ -99,7 +101,7 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
     if operation.whole is not None:
         new = operation.whole.data
     else:
-        new = _patched(draft, path, operation).data if operation.hunks else data
+        new = _patched(draft, path, operation, as_codex).data if operation.hunks else data
     mode = _mode(operation, draft.mode(path))
     if operation.move_to is None:
         draft.write(path, new, mode=mode)
@@ -134,11 +136,11 @@ def _mode(operation: Operation, before: int | None) -> int | None:
     return before | 0o111 if operation.mode.endswith("755") else before & ~0o111
 
 
-def _patched(draft: Draft, path: str, operation: Operation) -> Document:
+def _patched(draft: Draft, path: str, operation: Operation, as_codex: bool) -> Document:
     document = open_document(draft, path)
     if any(line.text.startswith("\ufeff") for hunk in operation.hunks for line in hunk.lines):
         document.show_mark()
-    document.apply(apply_hunks(document.text, operation._replace(path=path)))
+    document.apply(apply_hunks(document.text, operation._replace(path=path), as_codex=as_codex))
     return document
 
 
