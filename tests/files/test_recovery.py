@@ -79,6 +79,20 @@ PATCH = """*** Begin Patch
 *** Move to: gone-2.txt
 *** End Patch
 """
+KINDS = """*** Begin Patch
+*** Add File: file/becomes/folder.txt
++a
+*** Add File: file/b.txt
++b
+*** Add File: file/c.txt
++c
+*** Delete File: file
+*** Add File: folder
++c
+*** Delete File: folder/becomes/file.txt
+*** Delete File: folder/d.txt
+*** End Patch
+"""
 
 
 def tree_for_patch(base: str) -> None:
@@ -89,22 +103,27 @@ def tree_for_patch(base: str) -> None:
         folder.write("here/also.txt", "also\n")
         os.chmod(folder.join("here/also.txt"), 0o700)
         os.mkdir(folder.join("empty"))
+        folder.write("file", "file\n")
+        folder.write("folder/becomes/file.txt", "d\n")
+        folder.write("folder/d.txt", "d\n")
         assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
 
 
-def test_a_patch_that_adds_deletes_and_moves_is_complete_or_absent_after_a_kill_at_any_step(crash_base):
+@pytest.mark.parametrize("patch", [PATCH, KINDS])
+def test_a_patch_that_adds_deletes_and_moves_is_complete_or_absent_after_a_kill_at_any_step(crash_base, patch):
     tree_for_patch(crash_base)
 
-    report = kill_at_each_step(crash_base, "apply_patch", patch=PATCH)
+    report = kill_at_each_step(crash_base, "apply_patch", patch=patch)
 
     assert report["faults"] == []
     assert report["steps"] > 40
 
 
-def test_a_kill_during_recovery_is_repaired_at_the_next_start(crash_base):
+@pytest.mark.parametrize("patch", [PATCH, KINDS])
+def test_a_kill_during_recovery_is_repaired_at_the_next_start(crash_base, patch):
     tree_for_patch(crash_base)
 
-    report = kill_at_each_step(crash_base, "apply_patch", patch=PATCH, way="twice", every=1 if STRESS else 9)
+    report = kill_at_each_step(crash_base, "apply_patch", patch=patch, way="twice", every=1 if STRESS else 9)
 
     assert report["faults"] == []
     assert report["steps"] > 40

@@ -162,11 +162,44 @@ def test_every_kind_of_git_section_is_parsed():
         ("--- a/my file.py\t\n+++ b/my file.py\t", "my file.py"),
         ('--- "a/q\\"\\t\\303\\251"\n+++ "b/q\\"\\t\\303\\251"', 'q"\té'),
         ("Index: f.py\n=====\n--- f.py\n+++ f.py", "f.py"),
+        ("diff --git i/f.py w/f.py\n--- i/f.py\n+++ w/f.py", "f.py"),
+        ("--- c/d/f.py\n+++ i/d/f.py", "d/f.py"),
+        (
+            "diff -ru old/d/f new/d/f\n--- old/d/f\t2024-01-01 00:00:00.5 +0000\n+++ new/d/f\t2024-01-01 00:01 +0000",
+            "d/f",
+        ),
+        ("Only in new: g.py\n--- old/f.py\n+++ new/f.py", "f.py"),
+        ("--- src/f.py.orig\n+++ src/f.py", "src/f.py"),
+        ("--- backup/src/f.py\n+++ src/f.py", "src/f.py"),
         ("diff -u f.py f.py\n--- f.py\n+++ f.py", "f.py"),
     ],
 )
 def test_the_name_of_a_file_is_parsed(names, path):
     assert [operation.path for operation in parse_patch(f"{names}\n{HUNK}")] == [path]
+
+
+@pytest.mark.parametrize(
+    "header, kind, path",
+    [
+        ("diff --git i/d/f w/d/f\nnew file mode 100644\n--- /dev/null\n+++ w/d/f\n@@ -0,0 +1 @@\n+a\n", "add", "d/f"),
+        ("diff --git c/d/f w/d/f\ndeleted file mode 100644\n--- c/d/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n", "delete", "d/f"),  # noqa: E501
+        ("diff --git w/d/f w/d/f\nnew file mode 100644\n--- /dev/null\n+++ w/d/f\n@@ -0,0 +1 @@\n+a\n", "add", "w/d/f"),
+        ("diff --git old/my f new/my f\nnew file mode 100644\n", "add", "my f"),
+        ("diff --git i/f w/f\nold mode 100644\nnew mode 100755\n", "update", "f"),
+        ("--- old/f\t1970-01-01 00:00:00.000000000 +0000\n+++ new/f\t2024-01-01 00:00:00.5 +0000\n@@ -0,0 +1 @@\n+a\n", "add", "f"),  # noqa: E501
+        ("--- old/f\t1969-12-31 19:00:00 -0500\n+++ new/f\t2024-01-01 00:00:00 -0500\n@@ -0,0 +1 @@\n+a\n", "add", "f"),
+        ("--- old/f\t2024-01-01 00:00:00.5 +0000\n+++ new/f\t1970-01-01 01:00:00.0 +0100\n@@ -1 +0,0 @@\n-a\n", "delete", "f"),  # noqa: E501
+        ("--- old/f\t1970-01-02 00:00:00 +0000\n+++ new/f\t(revision 2)\n@@ -1 +1 @@\n-a\n+b\n", "update", "f"),
+    ],
+)  # fmt: skip
+def test_a_missing_side_is_parsed(header, kind, path):
+    assert [operation[:2] for operation in parse_patch(header)] == [(kind, path)]
+
+
+def test_a_binary_file_without_contents_is_rejected_outside_git_headers():
+    error = refusal(parse_patch, f"--- old/f\n+++ new/f\n{HUNK}Binary files old/b.png and new/b.png differ\n")
+
+    assert (error.code, error.details) == ("patch_invalid", {"line": 7})
 
 
 def test_a_quoted_rename_is_parsed():

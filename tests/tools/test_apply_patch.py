@@ -135,6 +135,49 @@ def test_a_preview_shows_file_modes(runtime, workspace, patch, name):
     assert os.stat(workspace.join(name)).st_mode & 0o100
 
 
+@pytest.mark.parametrize(
+    "before, lines, after",
+    [
+        (
+            {"x": "1\n"},
+            ["*** Add File: x/d/y", "+2", "*** Add File: x/z", "+3", "*** Delete File: x"],
+            {"x/": None, "x/d/": None, "x/d/y": "2\n", "x/z": "3\n"},
+        ),
+        ({"x/d/y": "2\n", "x/z": "3\n"}, ["*** Add File: x", "+1", "*** Delete File: x/d/y", "*** Delete File: x/z"], {"x": "1\n"}),  # noqa: E501
+        ({"x/d/y": "2\n"}, ["*** Update File: x/d/y", "*** Move to: x"], {"x": "2\n"}),
+    ],
+)  # fmt: skip
+def test_a_file_may_become_a_folder_and_a_folder_a_file(runtime, workspace, before, lines, after):
+    for name, content in before.items():
+        workspace.write(name, content)
+    old = workspace.tree()
+
+    result = apply(runtime, codex(*lines))
+
+    assert result.ok, result.error
+    assert workspace.tree() == after
+    assert runtime.call("undo", action="restore", id=result.meta["undo"]).ok
+    assert workspace.tree() == old
+
+
+@pytest.mark.parametrize(
+    "lines, code",
+    [
+        (["*** Add File: x", "+1", "*** Delete File: x/y"], "already_exists"),
+        (["*** Add File: f/y", "+1", "*** Update File: f", "@@", "-1", "+2"], "not_a_file"),
+        (["*** Add File: f/y", "+1"], "not_a_file"),
+        (["*** Add File: x", "+1"], "not_a_file"),
+    ],
+)
+def test_a_folder_with_other_files_stays_a_folder_and_a_file_that_stays_is_none(runtime, workspace, lines, code):
+    for name in ("x/y", "x/z", "f"):
+        workspace.write(name, "1\n")
+    old = workspace.tree()
+
+    assert apply(runtime, codex(*lines)).error.code == code
+    assert workspace.tree() == old
+
+
 def test_a_file_that_is_added_and_deleted_again_does_not_exist(runtime, workspace):
     workspace.write("a", "1\n")
     added = "diff --git a/x b/x\nnew file mode 100755\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import NamedTuple
@@ -148,6 +148,8 @@ class Door:
         self.rules = rules
         self.marked = marked
         self.barrier = barrier
+        # files and folders that a change replaces with the other kind: a write finds nothing there
+        self.replaced: Collection[str] = ()
         self._prompted: set[str] = set()  # names that need approval and that the user was asked about
         prefixes = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
         # longest first: one root may be inside another
@@ -164,7 +166,7 @@ class Door:
     def _copy(self, asked: set[str], barrier: Barrier | None) -> Door:
         copy = Door.__new__(Door)
         copy.roots, copy.rules, copy._prefixes = self.roots, self.rules, self._prefixes
-        copy.marked, copy.barrier, copy._prompted = self.marked, barrier, asked
+        copy.marked, copy.barrier, copy._prompted, copy.replaced = self.marked, barrier, asked, self.replaced
         return copy
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
@@ -434,9 +436,13 @@ class _Walk:
                     continue
                 self._splice(target, part, names, pending)
                 continue
+            is_replaced = self._write and self._root.display_path(names) in self._door.replaced
             if not pending:
-                return Place(folder, part, status, self._root, tuple(names), ())
+                gone = is_replaced and stat.S_ISDIR(status.st_mode)
+                return Place(folder, part, None if gone else status, self._root, tuple(names), ())
             if not stat.S_ISDIR(status.st_mode):
+                if is_replaced and stat.S_ISREG(status.st_mode):
+                    return self._missing(folder, names, pending)
                 raise self._through_file(names)
             # it became a folder after the attempt to open it: retry
             links = self._count_link(links, names)
@@ -614,6 +620,8 @@ def plain_error(error: OSError, path: str) -> ToolError:
             return _not_found(path)
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return ToolError("permission_denied", f"{path}: {os.strerror(error.errno)}.", path=path)
+        case errno.ENOTEMPTY:
+            return ToolError("already_exists", f"{path} is a folder that contains other files.", path=path)
         case errno.EISDIR:
             return ToolError("not_a_file", f"{path} is a folder.", suggestion="Use list_dir to list it.", path=path)
         case errno.ENOTDIR | errno.ELOOP | errno.ENXIO:

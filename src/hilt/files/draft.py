@@ -98,6 +98,8 @@ class Draft:
         """
         workspace = self._workspace
         targets = [(self._old[path], data) for path, data in self._new.items() if self._differs(path)]
+        if workspace.door.replaced:
+            targets.sort(key=lambda target: target[1] is not None)  # a file must go before it becomes a folder
         self._hashes = {old.path: None if data is None else sha256(data) for old, data in targets}
         files = [self._snapshot(old, data, remove_folders) for old, data in targets]
         workspace.fence.commit()
@@ -167,6 +169,8 @@ class Draft:
     ) -> None:
         done: list[int] = []
         try:
+            if self._workspace.door.replaced:
+                self._make_way(recording.id, files, targets, done)
             with writing.Unsynced(many=len(files) > 1) as unsynced:
                 for position, (file, (_, data)) in enumerate(zip(files, targets, strict=True)):
                     if data is not None:
@@ -174,8 +178,9 @@ class Draft:
                 unsynced.sync()
             folders: dict[str, str] = {}
             for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
-                self._swap(recording.id, position, file, old, data)
-                done.append(position)
+                if position not in done:
+                    self._swap(recording.id, position, file, old, data)
+                    done.append(position)
                 folders.setdefault(file.path.rpartition("/")[0], file.path)
             for path in folders.values():
                 with self._workspace.door.place(path, write=True) as place:
@@ -198,6 +203,28 @@ class Draft:
             raise
         finally:
             recording.release()  # if unfinished, the next call recovers it
+
+    def _make_way(
+        self,
+        id: str,
+        files: Sequence[Snapshot],
+        targets: Sequence[tuple[OldFile, bytes | None]],
+        done: list[int],
+    ) -> None:
+        """Delete files first, and then folders that become files."""
+        door = self._workspace.door
+        emptied = set()
+        for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
+            if data is None:
+                self._swap(id, position, file, old, data)
+                done.append(position)
+                emptied |= {file.path[:end] for end in range(len(file.path)) if file.path[end] == "/"}
+        written = {file.path for file in files if file.before is None}
+        removed = [folder for folder in emptied if any(f"{folder}/".startswith(f"{path}/") for path in written)]
+        writing.remove_folders(door, sorted(removed))
+        for path in written & set(door.replaced):
+            with door.place(path, write=True) as place, suppress(FileNotFoundError):
+                os.rmdir(place.name, dir_fd=place.folder)
 
     def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> int:
         """Write the new file next to its target; return its descriptor, to be synced."""
@@ -231,10 +258,9 @@ class Draft:
         done: Sequence[int],
     ) -> None:
         workspace = self._workspace
-        for position in reversed(done):
-            if writing.state(workspace.door, files[position]) == "new":
-                writing.put_back(workspace.door, files[position], targets[position][0].data, recording.id, position)
-        for position, file in enumerate(files):
+        for position, file in reversed(list(enumerate(files))):
+            if position in done and writing.state(workspace.door, file) == "new":
+                writing.put_back(workspace.door, file, targets[position][0].data, recording.id, position)
             writing.remove_temporary(workspace.door, file, recording.id, position)
             if file.before is None:
                 writing.remove_folders(workspace.door, file.folders)

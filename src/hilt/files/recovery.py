@@ -33,6 +33,7 @@ def recover_all(workspace: Workspace) -> list[Recovered]:
 
                 results.append(Recovered(change, command_changes.recover(recovery_workspace, change, recording)))
                 continue
+            recovery_workspace.replace_kinds(file.path for file in change.snapshots)
             with recovery_workspace.locked(file.path for file in change.snapshots):
                 for file in change.snapshots:
                     recovery_workspace.ask(file.path)
@@ -58,7 +59,7 @@ def _recover(workspace: Workspace, change: RecordedChange, recording: Recording)
         recording.keep()
         return {"change": change.id, "outcome": "completed", "files": len(change.snapshots)}
     skipped = []
-    for position, (file, state) in enumerate(zip(change.snapshots, states, strict=True)):
+    for position, (file, state) in reversed(list(enumerate(zip(change.snapshots, states, strict=True)))):
         if state == "foreign" or (state == "new" and not _roll_back(workspace, file, change.id, position)):
             skipped.append(file.path)
         if file.before is None:
@@ -66,7 +67,7 @@ def _recover(workspace: Workspace, change: RecordedChange, recording: Recording)
     if skipped:
         # another program wrote these files meanwhile: keep the old contents for undo
         recording.keep()
-        return {"change": change.id, "outcome": "restored", "left_alone": skipped}
+        return {"change": change.id, "outcome": "restored", "left_alone": skipped[::-1]}
     recording.drop()
     return {"change": change.id, "outcome": "restored", "files": len(change.snapshots)}
 

@@ -235,7 +235,9 @@ class Workspace:
         from hilt.files.draft import Draft
         from hilt.files.writing import target_path
 
-        target_paths = list(dict.fromkeys(target_path(self.door, path) for path in dict.fromkeys(paths)))
+        names = list(dict.fromkeys(paths))
+        self.replace_kinds(map(self.resolve, names))
+        target_paths = list(dict.fromkeys(target_path(self.door, path) for path in names))
         while True:
             with self.locked(target_paths):
                 # every writer of these files holds these locks, so an unfinished change was interrupted
@@ -250,6 +252,12 @@ class Workspace:
                     raise recovered.error
             self.fence.check()
             time.sleep(0.01)  # another process may be recovering it
+
+    def replace_kinds(self, paths: Iterable[str]) -> None:
+        """Let a change of these targets replace files with folders and folders with files."""
+        targets = set(paths)
+        above = {path[:end] for path in targets for end in range(len(path)) if path[end] == "/"}
+        self.door.replaced = targets & above
 
     def locked(self, paths: Iterable[str]) -> AbstractContextManager[None]:
         """Hold the locks of these targets; all workspaces that contain the files share them."""

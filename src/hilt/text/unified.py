@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from hilt.errors import ToolError
 from hilt.text.operations import BINARY, KINDS, Operation, PatchHunk, PatchLine, WholeContents, invalid
 
 # prefixes of the first line of a unified diff, or of the mail or commit around it
-OPENINGS = ("diff ", "--- ", "Index: ", "@@", "From ", "commit ")
+OPENINGS = ("diff ", "--- ", "Index: ", "@@", "From ", "commit ", "Only in ", "Binary files ")
 
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?(?= @@|$)")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -24,6 +25,9 @@ _MODES = ("old mode", "new mode", "deleted file mode", "new file mode")
 _NOT_FILES = ("120000", "160000")  # symbolic links, submodules
 _INDEX = re.compile(r"([0-9a-f]{40})\.\.[0-9a-f]{40}(?: \d+)?")
 _LITERAL = re.compile(r"literal (\d{1,12})")
+_BINARY_DIFFERS = re.compile("Binary files .+ and .+ differ$").match
+_FRACTION = re.compile(r"\.0+(?= )")  # of a second
+_SPACES_MAX = 100  # in a "diff --git" line
 _BODY = "a line that starts with a space, '+', '-' or '\\'"
 
 
@@ -55,6 +59,8 @@ class _Parser:
             line = self.lines[self.at]
             if line.startswith("diff --git ") or self._at_names():
                 operations.append(self._file())
+            elif _BINARY_DIFFERS(line) and (operations or not mail):
+                raise self._without_contents()
             elif line.startswith("@@") and path is not None and not operations:
                 operations.append(Operation("update", path, hunks=self._hunks(), unified=True))
             elif line.startswith(("@", "+", "-")) and line.rstrip() not in ("---", "--") and (operations or not mail):
@@ -78,7 +84,12 @@ class _Parser:
         if self.at < len(self.lines) and self.lines[self.at].rstrip("\r") == BINARY:
             whole = self._whole(header.get("index", ""))
         elif self.at < len(self.lines) and self._at_names():
-            old, new = _strip_prefixes(*(_unquote(line[4:]) for line in self.lines[self.at : self.at + 2]))
+            names = self.lines[self.at][4:], self.lines[self.at + 1][4:]
+            stripped = _strip_prefixes(_unquote(names[0]), _unquote(names[1]))
+            if _NOWHERE not in stripped or not old:
+                old, new = stripped
+            # diff -N names missing files too, and dates them 1970
+            old, new = (_NOWHERE if _is_missing(line) else name for line, name in zip(names, (old, new), strict=True))
             self.at += 2
             hunks = self._hunks()
         if any(header.get(key, "").endswith(_NOT_FILES) for key in (*_MODES, "index")):
@@ -141,12 +152,7 @@ class _Parser:
         while self.at < len(self.lines) and not self._at_names():
             line = self.lines[self.at].rstrip("\r")
             if line.startswith("Binary files "):
-                raise ToolError(
-                    "patch_invalid",
-                    f"Line {self.at + 1} of the patch changes a binary file whose contents are not in the patch.",
-                    suggestion="Create the patch with git diff --binary, or remove the file from it.",
-                    line=self.at + 1,
-                )
+                raise self._without_contents()
             if line.startswith("copy "):
                 raise invalid(self.at + 1, line, "an addition of the whole file; copies are not supported")
             key = next((key for key in _GIT_KEYS if line.startswith(key + " ")), None)
@@ -155,6 +161,14 @@ class _Parser:
             header[key] = line[len(key) + 1 :]
             self.at += 1
         return header
+
+    def _without_contents(self) -> ToolError:
+        return ToolError(
+            "patch_invalid",
+            f"Line {self.at + 1} of the patch changes a binary file whose contents are not in the patch.",
+            suggestion="Create the patch with git diff --binary, or remove the file from it.",
+            line=self.at + 1,
+        )
 
     def _hunks(self) -> tuple[PatchHunk, ...]:
         hunks = []
@@ -212,22 +226,39 @@ class _Parser:
 
 
 def _git_names(line: str) -> tuple[str, str]:
-    """Return both names of a "diff --git" line; without quotes, split it where both halves are equal."""
+    """Return both names of a "diff --git" line; without quotes, split it where both parts name the same file."""
     names = line[len("diff --git ") :].rstrip()
-    middle = len(names) // 2
-    if names[1:middle] == names[middle + 2 :]:
-        old, new = names[:middle], names[middle + 1 :]
-    else:
-        match = _TWO_NAMES.fullmatch(names)
-        old, new = (match[1], match[2]) if match else ("", "")
+    for space in islice(re.finditer(" ", names), _SPACES_MAX):
+        old, new = _strip_prefixes(names[: space.start()], names[space.end() :])
+        if old == new and not old.startswith('"'):
+            return old, new
+    match = _TWO_NAMES.fullmatch(names)
+    old, new = (match[1], match[2]) if match else ("", "")
     return _strip_prefixes(_unquote(old), _unquote(new))
 
 
 def _strip_prefixes(old: str, new: str) -> tuple[str, str]:
-    """Return the names without git's a/ and b/ prefixes, if both have them."""
+    """Return the names without their first folders, if only those differ: a/ and b/, i/ and w/, or any others."""
+    old_first, _, old_inner = old.partition("/")
+    new_first, _, new_inner = new.partition("/")
+    if old_first and new_first and old_first != new_first and old_inner and old_inner == new_inner:
+        return old_inner, new_inner
     if not (old.startswith(("a/", _NOWHERE)) and new.startswith(("b/", _NOWHERE))):
         return old, new
     return old.removeprefix("a/"), new.removeprefix("b/")
+
+
+def _is_missing(name: str) -> bool:
+    """Whether the name in a header is that of no file: /dev/null, or one of 1970."""
+    path, _, date = name.rstrip().partition("\t")
+    if not date:
+        return path == _NOWHERE
+    from datetime import datetime
+
+    try:
+        return datetime.strptime(_FRACTION.sub("", date), "%Y-%m-%d %H:%M:%S %z").timestamp() == 0
+    except ValueError:
+        return False
 
 
 def _unquote(name: str) -> str:
