@@ -84,6 +84,11 @@ class ToolError(Exception):
         self.details = details
 
 
+def missing_argument(action: str, name: str) -> ToolError:
+    """Return the error for an action without an argument that it needs."""
+    return ToolError("invalid_args", f"Missing required argument for {action}: {name}.", suggestion=f"Send {name}.")
+
+
 def did_you_mean(word: str, names: Iterable[str]) -> str | None:
     """Return the name closest to the word, or None when none is close."""
     from difflib import get_close_matches

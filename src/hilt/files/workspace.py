@@ -72,6 +72,14 @@ class Workspace:
         """Raise if a path is denied by its text; opening it applies the same rules to the resolved path."""
         self.door.judge(path, write=write)
 
+    def is_readable(self, path: str) -> bool:
+        """Whether the text of a path allows reading it."""
+        try:
+            self.judge(path, write=False)
+        except ToolError:
+            return False
+        return True
+
     def ask(self, path: str) -> list[str]:
         """Return the names in a path that need the user's approval; the caller must ask for it."""
         return self.door.ask(path)

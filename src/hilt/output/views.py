@@ -163,6 +163,19 @@ def shell_output(command: str, output: str, exit_code: int | None, *, errors: st
     return {**view, "stderr": encodable(errors)} if errors else view
 
 
+def table(
+    columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], total: int | None = None, *, title: str = ""
+) -> View:
+    """Return these columns, by key with their labels, of the rows; `total` counts all rows."""
+    return {
+        "type": "table",
+        "columns": [{"key": key, "label": label} if label else {"key": key} for key, label in columns.items()],
+        "rows": [{key: row.get(key, "") for key in columns} for row in rows],
+        "totalRows": len(rows) if total is None else total,
+        **({"title": title} if title else {}),
+    }
+
+
 def todo_list(todos: Iterable[TodoLike]) -> View:
     """Return a checklist."""
     return {"type": "todo-list", "items": [{"content": todo.content, "status": todo.status} for todo in todos]}

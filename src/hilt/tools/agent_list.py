@@ -6,6 +6,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
+from hilt.output import views
 from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
 
 AGENTS_MAX = 100
@@ -53,10 +54,7 @@ def agent_list(ctx: Context) -> Output:
         }
         for agent in ctx.agents.list(AGENTS_MAX)
     ]
-    columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
-    rows = [{key: agent[key] for key in _COLUMNS} for agent in agents]
-    view = {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
-    return Output(data={"agents": agents}, view=view)
+    return Output(data={"agents": agents}, view=views.table(_COLUMNS, agents))
 
 
 _COLUMNS = {"agentId": "Agent", "agent": "Kind", "status": "Status", "parentId": "Parent", "title": "Task"}

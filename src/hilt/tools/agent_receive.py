@@ -6,6 +6,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
+from hilt.output import views
 from hilt.params import Bounds
 from hilt.schema import INTEGER, STRING, array, record
 
@@ -42,8 +43,7 @@ def agent_receive(
         {"id": message.number, "from": message.sender, "message": message.text, "time": rfc3339(message.at)}
         for message in mail.messages
     ]
-    columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
-    view = {"type": "table", "columns": columns, "rows": messages, "totalRows": len(messages) + mail.left}
+    view = views.table(_COLUMNS, messages, len(messages) + mail.left)
     return Output(data={"messages": messages, "left": mail.left}, view=view)
 
 

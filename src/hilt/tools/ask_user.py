@@ -8,7 +8,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
-from hilt.output import foreign_views
+from hilt.output import foreign_views, views
 from hilt.params import Items
 from hilt.schema import STRING, array, mapping, record
 
@@ -113,8 +113,7 @@ def _view(questions: list[Question], answers: dict[str, Any]) -> dict[str, Any]:
         {"question": question.header or question.question, "answer": _answer_text(answers[question.question])}
         for question in questions
     ]
-    columns = [{"key": "question", "label": "Question"}, {"key": "answer", "label": "Answer"}]
-    return foreign_views.validate({"type": "table", "columns": columns, "rows": rows})
+    return foreign_views.validate(views.table({"question": "Question", "answer": "Answer"}, rows))
 
 
 def _answer_text(answer: Any) -> str:

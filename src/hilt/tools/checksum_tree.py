@@ -67,7 +67,8 @@ def checksum_tree(
         meta["skipped_count"] = len(hashes.skipped)
     if baseline is None:
         rows = [{"path": name, "sha256": digest} for name, digest in list(hashes.digests.items())[: views.FILES]]
-        return Output(data=hashes.digests, view=_table(rows, ("path", "sha256"), len(hashes.digests)), meta=meta)
+        view = views.table({"path": "", "sha256": ""}, rows, len(hashes.digests))
+        return Output(data=hashes.digests, view=view, meta=meta)
     prefix = "" if hashes.folder == "." else f"{hashes.folder}/"
     expected = {
         name: digest
@@ -100,8 +101,4 @@ def _compare(hashes: Hashes, baseline: dict[str, str], meta: dict[str, Any]) -> 
         for state, names in (("changed", changed), ("added", added), ("removed", removed))
         for name in names
     ]
-    return Output(data=data, view=_table(rows[: views.FILES], ("path", "state"), len(rows)), meta=meta)
-
-
-def _table(rows: list[dict[str, str]], columns: tuple[str, ...], total: int) -> dict[str, Any]:
-    return {"type": "table", "columns": [{"key": key} for key in columns], "rows": rows, "totalRows": total}
+    return Output(data=data, view=views.table({"path": "", "state": ""}, rows[: views.FILES], len(rows)), meta=meta)

@@ -9,6 +9,7 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.knowledge import projects
 from hilt.knowledge.projects import Project
+from hilt.output import views
 from hilt.params import ReadPath
 from hilt.places import utf8_path
 from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
@@ -125,15 +126,17 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder not in ("", ".") else name
 
 
+_COLUMNS = {
+    "path": "Path",
+    "languages": "Languages",
+    "frameworks": "Frameworks",
+    "build": "Build",
+    "test": "Test",
+    "lint": "Lint",
+}
+
+
 def _view(path: str, main: Project, subprojects: list[tuple[str, Project]]) -> dict[str, Any]:
-    columns = [
-        {"key": "path", "label": "Path"},
-        {"key": "languages", "label": "Languages"},
-        {"key": "frameworks", "label": "Frameworks"},
-        {"key": "build", "label": "Build"},
-        {"key": "test", "label": "Test"},
-        {"key": "lint", "label": "Lint"},
-    ]
     rows = [
         {
             "path": utf8_path(folder),
@@ -145,4 +148,4 @@ def _view(path: str, main: Project, subprojects: list[tuple[str, Project]]) -> d
         }
         for folder, project in [(path, main), *subprojects]
     ]
-    return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
+    return views.table(_COLUMNS, rows)

@@ -7,6 +7,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
+from hilt.output import views
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
 from hilt.state.roster import EXIT_CODES, AgentRecord
 
@@ -64,9 +65,7 @@ def job_list(ctx: Context) -> Output:
         jobs.append(entry | {name: value for name, value in optional.items() if value})
     jobs += [_agent_entry(agent) for agent in reversed(ctx.agents.list(AGENTS_MAX)) if _is_job(agent, ctx.session)]
     jobs.sort(key=lambda entry: entry["started"])
-    columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
-    rows = [{key: entry[key] for key in _COLUMNS} for entry in jobs]
-    return Output(data={"jobs": jobs}, view={"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)})
+    return Output(data={"jobs": jobs}, view=views.table(_COLUMNS, jobs))
 
 
 _COLUMNS = {"task_id": "Job", "status": "Status", "exit_code": "Exit", "seconds": "Seconds", "command": "Command"}

@@ -3,7 +3,6 @@
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
-from hilt.errors import ToolError
 from hilt.files.workspace import Workspace
 from hilt.output import views
 from hilt.places import utf8_path
@@ -63,15 +62,7 @@ def _closing(skill: Skill, folder: str, paths: list[str]) -> list[str]:
 def _readable(ctx: Context, folder: str, skill: Skill) -> list[str]:
     """Return the further files that read_file may open."""
     paths = [f"{folder}/{utf8_path(file)}" for file in skill.files]
-    return [path for path in paths if _is_readable(ctx, path)]
-
-
-def _is_readable(ctx: Context, path: str) -> bool:
-    try:
-        ctx.workspace.judge(path, write=False)
-    except ToolError:
-        return False
-    return True
+    return [path for path in paths if ctx.workspace.is_readable(path)]
 
 
 def _display_path(workspace: Workspace, path: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.errors import ToolError
+from hilt.errors import ToolError, missing_argument
 from hilt.formats.times import duration_seconds, rfc3339
 from hilt.output import views
 from hilt.params import Bounds, Count, Items
@@ -92,7 +92,7 @@ def memory(
         page = store.entries(bucket, tags=labels, whole=include_values, limit=limit or LIST_LIMIT, offset=offset)
     elif action == "search":
         if query is None or not query.strip():
-            raise _missing(action, "query")
+            raise missing_argument(action, "query")
         page = store.search(
             bucket, query, tags=labels, whole=include_values, limit=limit or SEARCH_LIMIT, offset=offset
         )
@@ -116,7 +116,7 @@ def memory(
 
 def _save(ctx: Context, scope: str, key: str, value: str | None, tags: list[str], expires_in: str | None) -> Output:
     if value is None:
-        raise _missing("save", "value")
+        raise missing_argument("save", "value")
     seconds = None if expires_in is None else _seconds(expires_in)
     ctx.memory.save(scope, key, value, tags=tags, seconds=seconds, commit=ctx.fence.commit)
     return _message(f"saved: {key}")
@@ -132,12 +132,8 @@ def _recall(ctx: Context, scope: str, key: str) -> Output:
 
 def _key(action: str, key: str | None) -> str:
     if key is None:
-        raise _missing(action, "key")
+        raise missing_argument(action, "key")
     return check_name("key", key)
-
-
-def _missing(action: str, name: str) -> ToolError:
-    return ToolError("invalid_args", f"Missing required argument for {action}: {name}.", suggestion=f"Send {name}.")
 
 
 def _seconds(text: str) -> int:
@@ -191,8 +187,7 @@ def _table(entries: list[MemoryEntry], total: int) -> dict[str, Any]:
         {"key": entry.key, "value": _cell(entry.value), "tags": ", ".join(entry.tags)}
         for entry in entries[: views.CHANGED_LINES]
     ]
-    columns = [{"key": "key", "label": "Key"}, {"key": "value", "label": "Value"}, {"key": "tags", "label": "Tags"}]
-    return {"type": "table", "columns": columns, "rows": rows, "totalRows": total}
+    return views.table({"key": "Key", "value": "Value", "tags": "Tags"}, rows, total)
 
 
 def _cell(text: str) -> str:

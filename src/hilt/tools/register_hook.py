@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import Traits, tool
-from hilt.errors import ToolError
+from hilt.errors import missing_argument
 from hilt.output import views
 from hilt.params import Bounds, Count
 from hilt.policy.hook_protocol import EVENTS, LONGEST_SECONDS, SECONDS
@@ -112,14 +112,14 @@ def register_hook(
     if action == "list":
         return _list(ctx)
     if event is None:
-        raise _missing(action, "event")
+        raise missing_argument(action, "event")
     if action == "remove":
         if index is None:
-            raise _missing(action, "index")
+            raise missing_argument(action, "index")
         removed = ctx.hooks.remove(event, index, ctx.fence.commit)
         return _output(f"removed: {event} {index}", {"removed": {"event": event, "index": index, **removed}})
     if command is None:
-        raise _missing(action, "command")
+        raise missing_argument(action, "command")
     fields = {"event": event, "match": match, "command": command, "timeout": timeout, "on_failure": on_failure}
     entry = {name: value for name, value in fields.items() if value is not None}
     hook = ctx.hooks.register(entry, ctx.fence.commit)
@@ -137,18 +137,12 @@ def _list(ctx: Context) -> Output:
         data["problems"] = [problem.reason for problem in registry.problems]
     if registry.notes:
         data["notes"] = list(registry.notes)
-    names = ("source", "event", "index", "match", "command")
-    columns = [{"key": name, "label": name.capitalize()} for name in names]
-    rows = [{name: hook.get(name, "") for name in names} for hook in hooks]
-    return Output(data=data, view={"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)})
+    columns = {name: name.capitalize() for name in ("source", "event", "index", "match", "command")}
+    return Output(data=data, view=views.table(columns, hooks))
 
 
 def _output(text: str, data: dict[str, Any]) -> Output:
     return Output(data=data, view=views.none(text))
-
-
-def _missing(action: str, name: str) -> ToolError:
-    return ToolError("invalid_args", f"Missing required argument for {action}: {name}.", suggestion=f"Send {name}.")
 
 
 def _line(name: str) -> str:

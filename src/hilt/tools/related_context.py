@@ -128,25 +128,15 @@ def _result(ctx: Context, entry: RankedDocument) -> dict[str, Any]:
         "path": path,
         "score": entry.score,
         "matched": list(entry.matched),
-        "readable": _is_readable(ctx, entry.path),
+        "readable": ctx.workspace.is_readable(entry.path),
     }
     return {**result, "source": entry.source} if entry.source else result
-
-
-def _is_readable(ctx: Context, path: str) -> bool:
-    try:
-        ctx.workspace.judge(path, write=False)
-    except ToolError:
-        return False
-    return True
 
 
 def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
     if not results:
         return views.none("no related entries")
-    columns = [{"key": name, "label": name.capitalize()} for name in ("type", "name", "title", "score", "path")]
-    rows = [{column["key"]: result[column["key"]] for column in columns} for result in results]
-    return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
+    return views.table({name: name.capitalize() for name in ("type", "name", "title", "score", "path")}, results)
 
 
 class _WorkspaceShelf:

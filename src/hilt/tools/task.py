@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
-from hilt.errors import ToolError
+from hilt.errors import ToolError, missing_argument
 from hilt.formats.times import rfc3339
+from hilt.output import views
 from hilt.params import Items
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, quoted, record
 from hilt.state.board import BLOCKERS_MAX, LARGEST_ID, OWNER_CHARACTERS, Status, Task, TaskChange
@@ -97,9 +98,9 @@ def task(
             data["next"] = {"tool": "task", "args": {name: value for name, value in args.items() if value}}
         return Output(data=data, view=_table(page.tasks, page.total))
     if action == "create" and not title:
-        raise _missing(action, "title")
+        raise missing_argument(action, "title")
     if action != "create" and first is None:
-        raise _missing(action, "taskId")
+        raise missing_argument(action, "taskId")
     if action == "get":
         item = board.get(first or 0)
         return Output(data={"task": _full(item)}, view=_table([item], 1))
@@ -132,10 +133,6 @@ def _id(name: str, value: int | str) -> int:
         return number
     advice = 'Use an id from action "list", such as 1.'
     raise ToolError("invalid_args", f"{name} is not the id of a task: {quoted(value)}.", suggestion=advice)
-
-
-def _missing(action: str, name: str) -> ToolError:
-    return ToolError("invalid_args", f"Missing required argument for {action}: {name}.", suggestion=f"Send {name}.")
 
 
 def _visible(text: str) -> str:
@@ -175,5 +172,4 @@ def _table(items: Sequence[Task], total: int) -> dict[str, Any]:
         }
         for item in items
     ]
-    columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
-    return {"type": "table", "columns": columns, "rows": rows, "totalRows": total}
+    return views.table(_COLUMNS, rows, total)

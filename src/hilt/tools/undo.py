@@ -127,13 +127,8 @@ def _list(ctx: Context, limit: int | None) -> Output:
     snapshots = snapshots[:limit]
     data = {"snapshots": snapshots, "count": len(snapshots), "total": total}
     names = ("id", "path", "timestamp", "operation", "action")
-    view = {
-        "type": "table",
-        "columns": [{"key": name, "label": name} for name in names],
-        "rows": [{**{name: entry[name] for name in names[:-1]}, "action": _action(entry)} for entry in snapshots],
-        "totalRows": total,
-    }
-    return Output(data=data, view=view)
+    rows = [{**entry, "action": _action(entry)} for entry in snapshots]
+    return Output(data=data, view=views.table({name: name for name in names}, rows, total))
 
 
 def _listed_steps(ctx: Context, change: RecordedChange) -> list[dict[str, Any]]:

@@ -56,6 +56,5 @@ def web_search(
 def _view(query: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     if not results:
         return views.none(f"no results for {query}")
-    columns = [{"key": key, "label": key.capitalize()} for key in ("title", "url", "content")]
     rows = [{**item, "content": item["content"][:300]} for item in results]
-    return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows), "title": query[:200]}
+    return views.table({"title": "Title", "url": "Url", "content": "Content"}, rows, title=query[:200])
