@@ -7,6 +7,7 @@ StrictYAML differs from it, the loader below overrides a method.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from yaml import events, tokens
@@ -80,18 +81,6 @@ class _Loader(Reader, Scanner, Parser):
         return super().parse_block_mapping_key()  # type: ignore[no-untyped-call]
 
 
-class _Open:
-    """A list or mapping that is being read."""
-
-    def __init__(self, value: list[Any] | dict[Any, Any]) -> None:
-        self.value = value
-        self.key: Any = None
-        self.has_key = False
-        self.merges = False  # the current key is a merge key
-        self.has_merged = False
-        self.column: int | None = None  # of the first mapping among its values
-
-
 def load(text: str) -> Any:
     """Return the document as dict, list and str; None if it is empty."""
     if len(text) > MAX_CHARACTERS:
@@ -108,78 +97,72 @@ def load(text: str) -> Any:
 
 def _document(loader: _Loader) -> Any:
     root: Any = None
-    value: Any
     documents = 0
-    stack: list[_Open] = []
     while loader.check_event():
         event: Any = loader.get_event()  # type: ignore[no-untyped-call]
-        line = event.start_mark.line + 1
         if isinstance(event, events.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise BadStrictYaml("there is a second document", line)
-            continue
-        if isinstance(event, events.CollectionStartEvent):
-            _check(event, line)
-            stack.append(_open_collection(event, stack, line))
-            continue
-        if isinstance(event, events.CollectionEndEvent):
-            value = stack.pop().value
-        elif isinstance(event, events.ScalarEvent):
-            _check(event, line)
-            value = event.value
-        elif isinstance(event, events.AliasEvent):
-            raise BadStrictYaml("aliases are not allowed", line)
-        else:
-            continue
-        if stack:
-            _add(stack[-1], value, event, line)
-        else:
-            root = value
+                raise BadStrictYaml("there is a second document", event.start_mark.line + 1)
+        elif isinstance(event, events.NodeEvent):
+            root = _node(loader, event, 0)
     return root
 
 
-def _check(event: Any, line: int) -> None:
+def _node(loader: _Loader, event: Any, depth: int, *, is_key: bool = False) -> Any:
+    """Return the value that an event begins; a scalar is a string."""
+    line = event.start_mark.line + 1
+    if isinstance(event, events.AliasEvent):
+        raise BadStrictYaml("aliases are not allowed", line)
     if event.anchor is not None:
         raise BadStrictYaml("anchors are not allowed", line)
     if event.tag is not None:
         raise BadStrictYaml("tags are not allowed", line)
-    if getattr(event, "flow_style", False):
+    if isinstance(event, events.ScalarEvent):
+        return event.value
+    if event.flow_style:
         raise BadStrictYaml("flow style is not allowed; quote the text, or write one item per line", line)
-
-
-def _open_collection(event: Any, stack: list[_Open], line: int) -> _Open:
-    if len(stack) >= MAX_DEPTH:
+    if depth >= MAX_DEPTH:
         raise BadStrictYaml(f"it is nested more than {MAX_DEPTH} levels deep", line)
-    opened = _Open({} if isinstance(event, events.MappingStartEvent) else [])
-    parent = stack[-1] if stack else None
-    if parent is not None and isinstance(parent.value, dict):
-        if not parent.has_key:
-            raise BadStrictYaml("a key must be a string", line)
-        if isinstance(opened.value, dict) and not parent.merges:
-            parent.column = event.start_mark.column if parent.column is None else parent.column
-            if event.start_mark.column != parent.column:
-                raise BadStrictYaml("the indentation differs from that of the mapping before", line)
-    return opened
+    if is_key:
+        raise BadStrictYaml("a key must be a string", line)
+    if isinstance(event, events.MappingStartEvent):
+        return _mapping(loader, depth + 1)
+    return [_constructed(_node(loader, item, depth + 1), item) for item in _inner(loader)]
 
 
-def _add(parent: _Open, value: Any, event: Any, line: int) -> None:
-    is_plain = isinstance(event, events.ScalarEvent) and event.implicit[0]
-    constructed = NOT_A_STRING if is_plain and value in ("=", "<<") else value
-    if isinstance(parent.value, list):
-        parent.value.append(constructed)
-    elif not parent.has_key:
-        parent.key, parent.has_key = value, True
-        parent.merges = is_plain and value == "<<"
-        if parent.has_merged if parent.merges else value in parent.value:
-            raise BadStrictYaml(f"the key {value[:80]!r} occurs twice", line)
-    else:
-        parent.has_key = False
-        if parent.merges:
-            _check_merge(value, line)
-            parent.has_merged = True
+def _inner(loader: _Loader) -> Iterator[Any]:
+    """Yield the first events of the values in a list or mapping, up to its end."""
+    while not isinstance(event := loader.get_event(), events.CollectionEndEvent):  # type: ignore[no-untyped-call]
+        yield event
+
+
+def _mapping(loader: _Loader, depth: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    column: int | None = None  # of the first mapping among the values
+    has_merged = False
+    for event in _inner(loader):
+        key = _node(loader, event, depth, is_key=True)
+        merges = key == "<<" and event.implicit[0]
+        if has_merged if merges else key in fields:
+            raise BadStrictYaml(f"the key {key[:80]!r} occurs twice", event.start_mark.line + 1)
+        item: Any = loader.get_event()  # type: ignore[no-untyped-call]
+        if isinstance(item, events.MappingStartEvent) and not merges:
+            column = item.start_mark.column if column is None else column
+            if item.start_mark.column != column and not item.flow_style:
+                raise BadStrictYaml("the indentation differs from that of the mapping before", item.start_mark.line + 1)
+        value = _node(loader, item, depth)
+        if merges:
+            _check_merge(value, item.start_mark.line + 1)
+            has_merged = True
         else:
-            parent.value[parent.key] = constructed
+            fields[key] = _constructed(value, item)
+    return fields
+
+
+def _constructed(value: Any, event: Any) -> Any:
+    is_plain = isinstance(event, events.ScalarEvent) and event.implicit[0]
+    return NOT_A_STRING if is_plain and value in ("=", "<<") else value
 
 
 def _check_merge(value: Any, line: int) -> None:

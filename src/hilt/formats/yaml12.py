@@ -2,13 +2,13 @@
 
 Only `true` and `false` are booleans, `0755` is 755, a date is a string. It rejects duplicate keys, merge keys, keys
 that are not scalars, tags outside the core schema, a second document, and anything over the limits. PyYAML parses the
-text to events; the values are built here, without recursion.
+text to events; the values are built here, because its own builder recurses without a limit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 TYPE_CHECKING = False
@@ -77,27 +77,6 @@ class _Built(NamedTuple):
     depth: int
 
 
-class _Open:
-    """A list or mapping that is being read."""
-
-    def __init__(
-        self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int], path: tuple[Any, ...]
-    ) -> None:
-        self.value = value
-        self.path = path  # the keys and indexes that lead to it
-        self.anchor = anchor
-        self.mark = mark
-        self.nodes = 1
-        self.depth = 1
-        self.has_key = False
-        self.key: Any = None
-
-    @property
-    def step(self) -> Any:
-        """The key or index of the next value."""
-        return len(self.value) if isinstance(self.value, list) else self.key
-
-
 def _document(text: str) -> tuple[Any, Lines]:
     if len(text) > MAX_CHARACTERS:
         raise _Invalid(f"the text is longer than {MAX_CHARACTERS} characters", (1, 1))
@@ -107,10 +86,7 @@ def _document(text: str) -> tuple[Any, Lines]:
             f"the character U+{ord(line_break.group()):04X} is a line break in YAML 1.1",
             _place(text, line_break.start()),
         )
-    builder = _Builder()
-    for event in _events(text):
-        builder.take(event)
-    return builder.result()
+    return _Builder(text).document()
 
 
 def _events(text: str) -> Iterator[Event]:
@@ -133,106 +109,97 @@ def _events(text: str) -> Iterator[Event]:
 
 
 class _Builder:
-    """Builds values from events."""
+    """Builds values from events; the depth of the recursion is limited."""
 
-    def __init__(self) -> None:
-        self._stack: list[_Open] = []
+    def __init__(self, text: str) -> None:
+        self._events = _events(text)
         self._anchors: dict[str, _Built] = {}
         self._nodes = 0
-        self._documents = 0
-        self._root: _Built | None = None
         self._lines: Lines = {}
 
-    def result(self) -> tuple[Any, Lines]:
+    def document(self) -> tuple[Any, Lines]:
         """Return the value and the lines; an empty document is null."""
-        return (None, {(): 1}) if self._root is None else (self._root.value, self._lines)
+        import yaml
 
-    def take(self, event: Event) -> None:
-        """Process the next event."""
+        root, documents = None, 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise _Invalid("only one document is supported", _mark(event.start_mark))
+            elif isinstance(event, yaml.NodeEvent):
+                root = self._at(event, ()).value
+        return root, self._lines or {(): 1}
+
+    def _at(self, event: Event, path: Path) -> _Built:
+        """Build the value at a path, and record its line, unless its key has already set it."""
+        self._lines.setdefault(path, event.start_mark.line + 1)
+        return self._node(event, path)
+
+    def _node(self, event: Any, path: Path, *, is_key: bool = False) -> _Built:
         import yaml
 
         mark = _mark(event.start_mark)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor), len(path) + is_key, mark)
         if isinstance(event, yaml.ScalarEvent):
-            self._scalar(event, mark)
-        elif isinstance(event, yaml.AliasEvent):
-            self._alias(str(event.anchor), mark)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            _check_tag(event.tag, "seq", mark)
-            self._open([], event.anchor, mark)
-        elif isinstance(event, yaml.MappingStartEvent):
-            _check_tag(event.tag, "map", mark)
-            self._open({}, event.anchor, mark)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            closed = self._stack.pop()
-            self._add(_Built(closed.value, closed.nodes, closed.depth), closed.anchor, closed.mark)
-        elif isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
-                raise _Invalid("only one document is supported", mark)
+            is_plain = not event.style
+            if is_plain and is_key and event.tag is None and event.value == "<<":
+                raise _Invalid("merge keys (<<) are not part of YAML 1.2", mark)
+            self._count(1, mark)
+            built = _Built(_value(event.value, event.tag, mark, is_plain=is_plain), 1, 0)
+        else:
+            is_list = isinstance(event, yaml.SequenceStartEvent)
+            _check_tag(event.tag, "seq" if is_list else "map", mark)
+            if is_key:
+                raise _Invalid("a key must be a single value, not a list or a mapping", mark)
+            if len(path) >= MAX_DEPTH:
+                raise _Invalid(f"it is nested deeper than {MAX_DEPTH} levels", mark)
+            self._count(1, mark)
+            built = self._list(path) if is_list else self._mapping(path)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = built
+        return built
 
-    def _open(self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int]) -> None:
-        if self._expects_key():
-            raise _Invalid("a key must be a single value, not a list or a mapping", mark)
-        if len(self._stack) >= MAX_DEPTH:
-            raise _Invalid(f"it is nested deeper than {MAX_DEPTH} levels", mark)
-        self._count(1, mark)
-        self._locate(mark)
-        self._stack.append(_Open(value, anchor, mark, self._path()))
+    def _inner(self) -> Iterator[Event]:
+        """Yield the first events of the values in a list or mapping, up to its end."""
+        import yaml
 
-    def _scalar(self, event: Any, mark: tuple[int, int]) -> None:
-        is_plain = not event.style
-        if is_plain and self._expects_key() and event.tag is None and event.value == "<<":
-            raise _Invalid("merge keys (<<) are not part of YAML 1.2", mark)
-        self._count(1, mark)
-        value = _value(event.value, event.tag, mark, is_plain=is_plain)
-        self._locate(mark)
-        self._add(_Built(value, 1, 0), event.anchor, mark)
+        while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
+            yield event
 
-    def _alias(self, anchor: str, mark: tuple[int, int]) -> None:
+    def _list(self, path: Path) -> _Built:
+        items: list[_Built] = []
+        for event in self._inner():
+            items.append(self._at(event, (*path, len(items))))
+        return _collection([item.value for item in items], items)
+
+    def _mapping(self, path: Path) -> _Built:
+        values: dict[Any, _Built] = {}
+        for event in self._inner():
+            key, mark = self._node(event, path, is_key=True).value, _mark(event.start_mark)
+            _check_key(values, key, mark)
+            self._lines.setdefault((*path, key), mark[0])
+            values[key] = self._at(next(self._events), (*path, key))
+        return _collection({key: item.value for key, item in values.items()}, values.values())
+
+    def _alias(self, anchor: str, depth: int, mark: tuple[int, int]) -> _Built:
         anchored = self._anchors.get(anchor)
         if anchored is None:
             raise _Invalid(f"the alias *{anchor} has no complete anchor before it", mark)
-        if len(self._stack) + anchored.depth > MAX_DEPTH:
+        if depth + anchored.depth > MAX_DEPTH:
             raise _Invalid(f"it is nested deeper than {MAX_DEPTH} levels", mark)
         self._count(anchored.nodes, mark)
-        self._locate(mark)
-        self._add(anchored._replace(value=_copy(anchored.value)), None, mark)
-
-    def _expects_key(self) -> bool:
-        return bool(self._stack) and isinstance(self._stack[-1].value, dict) and not self._stack[-1].has_key
-
-    def _locate(self, mark: tuple[int, int]) -> None:
-        """Record the line of a value, unless its key has already set it."""
-        if not self._expects_key():
-            self._lines.setdefault(self._path(), mark[0])
-
-    def _path(self) -> tuple[Any, ...]:
-        """Return the path of the next value."""
-        return (*self._stack[-1].path, self._stack[-1].step) if self._stack else ()
+        return anchored._replace(value=_copy(anchored.value))
 
     def _count(self, nodes: int, mark: tuple[int, int]) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
             raise _Invalid(f"it has more than {MAX_NODES} values", mark)
 
-    def _add(self, built: _Built, anchor: str | None, mark: tuple[int, int]) -> None:
-        if anchor is not None:
-            self._anchors[anchor] = built
-        if not self._stack:
-            self._root = built
-            return
-        parent = self._stack[-1]
-        if isinstance(parent.value, list):
-            parent.value.append(built.value)
-        elif not parent.has_key:
-            _check_key(parent.value, built.value, mark)
-            parent.key, parent.has_key = built.value, True
-            self._locate(mark)
-            return
-        else:
-            parent.value[parent.key], parent.has_key = built.value, False
-        parent.nodes += built.nodes
-        parent.depth = max(parent.depth, built.depth + 1)
+
+def _collection(value: Any, items: Collection[_Built]) -> _Built:
+    return _Built(value, 1 + sum(item.nodes for item in items), 1 + max((item.depth for item in items), default=0))
 
 
 def _check_key(mapping: dict[Any, Any], key: Any, mark: tuple[int, int]) -> None:
