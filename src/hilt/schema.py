@@ -331,15 +331,23 @@ def check(schema: Schema, args: Any) -> CheckedArguments:
     notes: list[str] = []
     value: Any = None
     with suppress(_TooManyViolations):
-        value = _check(schema, _decoded(schema, args), "", violations, notes)
+        value = _check(schema, decoded(schema, args), "", violations, notes)
     if violations:
         raise refusal(violations)
     return CheckedArguments(value, notes[:VIOLATIONS_IN_DETAILS])
 
 
+def check_value(schema: Schema, value: Any, name: str) -> tuple[Any, list[str]]:
+    """Return one value as `check` converts it, and the violations, which call it by this name."""
+    violations = _Violations()
+    with suppress(_TooManyViolations):
+        value = _check(schema, value, name, violations, [])
+    return value, [violation.message for violation in violations]
+
+
 def check_any(schema: Schema, args: Any) -> CheckedArguments:
     """Like `check`, for any JSON Schema (draft 2020-12 unless it says otherwise), using jsonschema-rs."""
-    value = _with_defaults(schema, _decoded(schema, args))
+    value = _with_defaults(schema, decoded(schema, args))
     validate(schema, value)
     return CheckedArguments(value, [])
 
@@ -452,7 +460,7 @@ def refusal(violations: list[Violation]) -> ToolError:
     )
 
 
-def _decoded(schema: Schema, value: Any) -> Any:
+def decoded(schema: Schema, value: Any) -> Any:
     """Decode a JSON string passed in place of an object or array, once: some models send that."""
     if isinstance(value, str) and (expected := schema.get("type")) in ("object", "array"):
         try:
@@ -501,12 +509,14 @@ def _check(schema: Schema, value: Any, path: str, violations: list[Violation], n
     if SPELLINGS in schema:
         value = schema[SPELLINGS].get(value, value)
     if "enum" in schema and value not in schema["enum"]:
-        choices = ", ".join(map(str, schema["enum"]))
-        near = did_you_mean(value, schema["enum"])
+        choices = ", ".join(choice if isinstance(choice, str) else quoted(choice) for choice in schema["enum"])
+        near = did_you_mean(value, schema["enum"]) if isinstance(value, str) else None
         hint = f'Use {path} "{near}".' if near else f"Use one of: {choices}."
         violations.append(Violation(path, f"{path} must be one of {choices}, not {quoted(value)}", hint))
     if expected in ("integer", "number"):
         return _check_number(schema, int(value) if kind == "integer" else value, path, violations, notes)
+    if expected == "string":
+        _check_text(schema, value, path, violations)
     if expected == "array":
         return _check_array(schema, value, path, violations, notes)
     if expected == "object":
@@ -533,6 +543,23 @@ def _check_number(schema: Schema, value: Any, path: str, violations: list[Violat
                 return limit
             violations.append(Violation(path, f"{path} must be {words} {limit}, not {quoted(value)}"))
     return value
+
+
+def _check_text(schema: Schema, value: str, path: str, violations: list[Violation]) -> None:
+    for bound, words in (("minLength", "at least"), ("maxLength", "at most")):
+        limit = schema.get(bound)
+        if limit is not None and (len(value) < limit if bound == "minLength" else len(value) > limit):
+            unit = f"character{'s' * (limit != 1)}"
+            violations.append(Violation(path, f"{path} must have {words} {limit} {unit}, not {len(value)}"))
+    if "pattern" in schema:
+        import jsonschema_rs
+
+        # the few patterns that need backtracking give up after a bounded number of steps
+        for error in jsonschema_rs.validator_for({"pattern": numbered_groups(schema["pattern"])}).iter_errors(value):
+            message = f"{path} must match the pattern {schema['pattern']}, and {quoted(value)} does not"
+            if type(error.kind).__name__.endswith("BacktrackLimitExceeded"):
+                message = f"{path} takes too long to match against the pattern {schema['pattern']}"
+            violations.append(Violation(path, message))
 
 
 def _check_array(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
@@ -569,7 +596,7 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
         elif item is None and name not in required:
             continue
         else:
-            checked[name] = _check(expected, _decoded(expected, item), prefix + name, violations, notes)
+            checked[name] = _check(expected, decoded(expected, item), prefix + name, violations, notes)
     for name, expected in properties.items():
         if name not in checked and "default" in expected:
             checked[name] = expected["default"]
@@ -613,7 +640,7 @@ def _object_with_defaults(schema: Schema, value: dict[str, Any]) -> dict[str, An
         if not isinstance(declared.get(name), dict):
             filled[name] = _with_defaults(schema.get("additionalProperties"), item)
         elif item is not None or name in required:
-            filled[name] = _with_defaults(declared[name], _decoded(declared[name], item))
+            filled[name] = _with_defaults(declared[name], decoded(declared[name], item))
     for name, inner in declared.items():
         if name not in filled and isinstance(inner, dict) and "default" in inner:
             filled[name] = inner["default"]

@@ -6,9 +6,9 @@ itself, so what was trusted is what is loaded. Times are in seconds, whatever un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from hilt import loaders
 from hilt.call import Output, Touch
@@ -16,13 +16,15 @@ from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.loaders import Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
-from hilt.schema import TEXT, TOUCH, CheckedArguments, Schema, check_any
+from hilt.schema import TEXT, TOUCH, CheckedArguments, Schema, check_any, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.declaration import Tool, Traits
+    from hilt.formats.front_matter import FrontMatter
 
+T = TypeVar("T")
 Format = Literal["folder", "markdown", "python", "javascript", "server"]
 Approval = Literal["never", "always", "destructive"]
 
@@ -182,6 +184,70 @@ def _check_of(definition: Definition) -> Callable[[Any], CheckedArguments] | Non
 def definition_of(tool: Tool) -> Definition | None:
     """Return the definition that a tool was made from; None if it is not a custom tool."""
     return tool.run.definition if isinstance(tool.run, _Run) else None
+
+
+class FieldReader:
+    """Reads the fields that definitions of several formats share, and collects all problems."""
+
+    def __init__(self, document: FrontMatter) -> None:
+        self.problems: list[tuple[int, str]] = []
+        self.notes: list[str] = []
+        self.document = document
+        self.fields = document.fields
+
+    def add_problem(self, message: str, *path: Any) -> None:
+        """Add a problem with the value at a path of keys."""
+        if message.startswith(("the ", "in ")):  # otherwise it begins with a key, which keeps its spelling
+            message = message[:1].upper() + message[1:]
+        self.problems.append((self.document.line(*path), message + ("" if message.endswith("?") else ".")))
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Return a boolean."""
+        value = self.fields.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.add_problem(f"{key} must be true or false, not {quoted(value)}", key)
+        return value is True
+
+    def choice(self, key: str, choices: Collection[str], default: Any) -> Any:
+        """Return one of several strings."""
+        value = self.fields.get(key)
+        if value is None:
+            return default
+        if value not in choices:
+            self.add_problem(f"{key} must be one of {', '.join(choices)}, not {quoted(value)}", key)
+            return default
+        return value
+
+    def sandbox(self, *, is_warm: bool = False) -> DeclaredSandbox | None:
+        """Return the declared sandbox, if any."""
+        sandbox, problems = sandbox_from(self.fields.get("sandbox"), self.fields.get("undo"), is_warm=is_warm)
+        return self._valid("sandbox", sandbox, problems)
+
+    def effects(self) -> frozenset[str] | None:
+        """Return the declared effects, if any."""
+        return self._valid("effects", *effects_from(self.fields.get("effects")))
+
+    def examples(self) -> tuple[Example, ...]:
+        """Return the declared examples."""
+        return self._valid("examples", *examples_from(self.fields.get("examples")))
+
+    def _valid(self, key: str, value: T, problems: Iterable[str]) -> T:
+        for problem in problems:
+            self.add_problem(problem, key)
+        return value
+
+    def loaded(self, definition: Definition) -> Loaded:
+        """Return the definition, or why it is invalid."""
+        if not self.problems:
+            return Loaded((definition,))
+        name = self.fields.get("name")
+        tool_name = name if isinstance(name, str) else None
+        problems = sorted(self.problems, key=lambda problem: problem[0])
+        return Loaded(
+            problems=tuple(ToolProblem(definition.origin, message, line, tool_name) for line, message in problems)
+        )
 
 
 _SANDBOX_KEYS = ("network", "write", "read")

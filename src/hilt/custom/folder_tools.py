@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakSet
 
 from hilt import loaders
@@ -17,12 +17,10 @@ from hilt.custom.definition import (
     FILE_BYTES,
     Content,
     Definition,
+    FieldReader,
     Loaded,
     ToolProblem,
-    effects_from,
-    examples_from,
     fingerprint,
-    sandbox_from,
 )
 from hilt.custom.script_sandbox import ConfineDeclared, confined, run_confined
 from hilt.errors import ToolError, did_you_mean
@@ -75,56 +73,35 @@ def read(content: Content) -> Loaded:
         document = read_document(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
         return Loaded(problems=(ToolProblem(origin, error.message, error.line),))
-    reading = _DefinitionReader(document, content)
-    definition = reading.definition(origin)
-    if reading.problems:
-        tool = document.fields.get("name")
-        tool_name = tool if isinstance(tool, str) else None
-        problems = (ToolProblem(origin, message, line, tool_name) for line, message in reading.problems)
-        return Loaded(problems=tuple(problems))
-    return Loaded((definition,))
+    reading = _FolderReader(document, content)
+    return reading.loaded(reading.definition(origin))
 
 
-class _DefinitionReader:
-    """Builds a definition from its fields, and collects all problems."""
-
+class _FolderReader(FieldReader):
     def __init__(self, document: FrontMatter, content: Content) -> None:
-        self.problems: list[tuple[int, str]] = []
-        self._notes: list[str] = []
-        self._document = document
-        self._fields = document.fields
+        super().__init__(document)
         self._content = content
 
     def definition(self, origin: str) -> Definition:
         """Return the definition; discard it if there are problems."""
-        fields, files = self._fields, self._content.files
+        fields, files = self.fields, self._content.files
         name = self._name()
         runtime = self._runtime()
         script = self._path("script", None)
         if script and not self._exists(script):
-            self._add_problem("script", f"{script} is not in the tool's folder")
-        has_check = self._flag("hasSecurityCheck")
+            self.add_problem(f"script {script} is not in the tool's folder", "script")
+        has_check = self.flag("hasSecurityCheck")
         check = self._path("securityScript", SECURITY_SCRIPT)
         if has_check and not self._exists(check):
-            self._notes.append(f"The security script {check} is missing, so every call is rejected.")
+            self.notes.append(f"The security script {check} is missing, so every call is rejected.")
         if not has_check and fields.get("securityScript") is not None:
-            self._notes.append("securityScript does not run, because hasSecurityCheck is not true.")
+            self.notes.append("securityScript does not run, because hasSecurityCheck is not true.")
         seconds = self._milliseconds("timeout", TIMEOUT_MS)
         check_seconds = self._milliseconds("securityTimeout", SECURITY_TIMEOUT_MS)
         parameters, results = self._schema("inputSchema"), self._schema("outputSchema")
         if parameters.get("type", "object") not in ("object", ["object"]):
-            self._add_problem("inputSchema", "must have type object")
-        sandbox, sandbox_problems = sandbox_from(
-            fields.get("sandbox"), fields.get("undo"), is_warm=fields.get("warm") is True
-        )
-        effects, effect_problems = effects_from(fields.get("effects"))
-        examples, example_problems = examples_from(fields.get("examples"))
-        for key, messages in (
-            ("sandbox", sandbox_problems),
-            ("effects", effect_problems),
-            ("examples", example_problems),
-        ):
-            self.problems += [(self._document.line(key), message + ".") for message in messages]
+            self.add_problem("inputSchema must have type object", "inputSchema")
+        effects = self.effects()
         details = {
             "runtime": runtime,
             "script": script,
@@ -145,29 +122,26 @@ class _DefinitionReader:
             format="folder",
             folder=self._content.path,
             content_hash=fingerprint(files),
-            approval="always" if self._flag("requireApproval") else "never",
+            approval="always" if self.flag("requireApproval") else "never",
             read_only=effects == frozenset(("read",)),
             timeout=seconds + check_seconds if has_check else seconds,
-            sandbox=sandbox,
+            sandbox=self.sandbox(is_warm=fields.get("warm") is True),
             effects=effects,
-            dangerous=self._flag("dangerous"),
-            result=self._result(),
+            dangerous=self.flag("dangerous"),
+            result=self.choice("result", ("text", "json"), "json"),
             warm=self._warm(),
-            examples=examples,
-            notes=(*self._notes, *self._unknown()),
-            line=self._document.line("name"),
+            examples=self.examples(),
+            notes=(*self.notes, *self._unknown()),
+            line=self.document.line("name"),
             details=details,
         )
 
-    def _add_problem(self, key: str, message: str) -> None:
-        self.problems.append((self._document.line(key), f"{key} {message}" + ("" if message.endswith("?") else ".")))
-
     def _required(self, key: str, kind: type, expected: str) -> Any:
-        value = self._fields.get(key)
+        value = self.fields.get(key)
         if value is None:
-            self._add_problem(key, "is missing")
+            self.add_problem(f"{key} is missing", key)
         elif not isinstance(value, kind):
-            self._add_problem(key, f"must be {expected}, not {schemas.quoted(value)}")
+            self.add_problem(f"{key} must be {expected}, not {schemas.quoted(value)}", key)
         else:
             return value
         return kind()
@@ -175,7 +149,7 @@ class _DefinitionReader:
     def _name(self) -> str:
         name: str = self._required("name", str, "a string")
         if name and not _NAME.match(name):
-            self._add_problem("name", f"must be at most 64 letters, digits, - and _, not {schemas.quoted(name)}")
+            self.add_problem(f"name must be at most 64 letters, digits, - and _, not {schemas.quoted(name)}", "name")
         return name
 
     def _runtime(self) -> str:
@@ -184,15 +158,15 @@ class _DefinitionReader:
             near = did_you_mean(runtime, launching.RUNTIMES)
             hint = f"; did you mean {near}?" if near else ""
             choices = ", ".join(launching.RUNTIMES)
-            self._add_problem("runtime", f"must be one of {choices}, not {schemas.quoted(runtime)}{hint}")
+            self.add_problem(f"runtime must be one of {choices}, not {schemas.quoted(runtime)}{hint}", "runtime")
         return runtime
 
     def _path(self, key: str, default: str | None) -> str:
-        is_default = default is not None and self._fields.get(key) is None
+        is_default = default is not None and self.fields.get(key) is None
         value = default if is_default else self._required(key, str, "a string")
         path = os.path.normpath(value) if value else ""
         if os.path.isabs(path) or path.split(os.sep)[0] == ".." or "\0" in path or path == ".":
-            self._add_problem(key, f"must be a file in the tool's folder, not {schemas.quoted(value)}")
+            self.add_problem(f"{key} must be a file in the tool's folder, not {schemas.quoted(value)}", key)
             return ""
         return path
 
@@ -202,19 +176,15 @@ class _DefinitionReader:
         # for the user's own tools, only the definition was read
         return not self._content.is_whole and os.path.isfile(os.path.join(self._content.path, path))
 
-    def _flag(self, key: str) -> bool:
-        value = self._fields.get(key)
-        if value is not None and not isinstance(value, bool):
-            self._add_problem(key, f"must be true or false, not {schemas.quoted(value)}")
-        return value is True
-
     def _milliseconds(self, key: str, default: int) -> float:
-        value = self._fields.get(key)
+        value = self.fields.get(key)
         if value is None:
             return default / 1000
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_TIMEOUT_MS:
             largest = f"{LARGEST_TIMEOUT_MS:,}"
-            self._add_problem(key, f"must be milliseconds, above 0 and at most {largest}, not {schemas.quoted(value)}")
+            self.add_problem(
+                f"{key} must be milliseconds, above 0 and at most {largest}, not {schemas.quoted(value)}", key
+            )
             return default / 1000
         return value / 1000
 
@@ -225,45 +195,39 @@ class _DefinitionReader:
         except ToolError as error:
             if error.code == "tool_invalid":
                 why = error.message.removeprefix("The tool's schema is invalid: ")
-                self._add_problem(key, f"is invalid: {why.rstrip(' .')}")
+                self.add_problem(f"{key} is invalid: {why.rstrip(' .')}", key)
         return schema
 
     def _variables(self) -> list[str]:
-        names = self._fields.get("env")
+        names = self.fields.get("env")
         if names is None:
             return []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            self._add_problem("env", "must be a list of variable names")
+            self.add_problem("env must be a list of variable names", "env")
             return []
         for name in names:
             reason = launching.refusal(name)
             if reason is not None:
-                self._notes.append(f"The variable {schemas.quoted(name)} is never passed to a tool: {reason}.")
+                self.notes.append(f"The variable {schemas.quoted(name)} is never passed to a tool: {reason}.")
         return names
 
     def _warm(self) -> bool:
-        is_warm = self._flag("warm")
-        if is_warm and self._fields.get("result") == "text":
-            self._add_problem("warm", "tools answer with lines of JSON, so result cannot be text")
+        is_warm = self.flag("warm")
+        if is_warm and self.fields.get("result") == "text":
+            self.add_problem("warm tools answer with lines of JSON, so result cannot be text", "warm")
         return is_warm
 
-    def _result(self) -> Literal["text", "json"]:
-        value = self._fields.get("result", "json")
-        if value not in ("text", "json"):
-            self._add_problem("result", f"must be text or json, not {schemas.quoted(value)}")
-        return "text" if value == "text" else "json"
-
     def _description(self) -> str:
-        value = self._fields.get("description")
+        value = self.fields.get("description")
         if value is not None and not isinstance(value, str):
-            self._add_problem("description", f"must be a string, not {schemas.quoted(value)}")
-        text = self._document.body.strip() or (value if isinstance(value, str) else "").strip()
+            self.add_problem(f"description must be a string, not {schemas.quoted(value)}", "description")
+        text = self.document.body.strip() or (value if isinstance(value, str) else "").strip()
         if not text:
-            self._notes.append("There is no description, so a model cannot know when to use the tool.")
+            self.notes.append("There is no description, so a model cannot know when to use the tool.")
         return text
 
     def _unknown(self) -> Iterator[str]:
-        for key in self._fields:
+        for key in self.fields:
             if key not in _KEYS:
                 near = did_you_mean(str(key), _KEYS)
                 hint = f"; did you mean {near}?" if near else "."

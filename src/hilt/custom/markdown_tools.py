@@ -17,12 +17,10 @@ from hilt.custom.definition import (
     FILE_BYTES,
     Content,
     Definition,
+    FieldReader,
     Loaded,
     ToolProblem,
-    effects_from,
-    examples_from,
     fingerprint,
-    sandbox_from,
 )
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
@@ -33,6 +31,8 @@ from hilt.schema import (
     VIOLATIONS_IN_DETAILS,
     VIOLATIONS_IN_MESSAGE,
     Schema,
+    check_value,
+    decoded,
     kind_of,
     numbered_groups,
     quoted,
@@ -75,46 +75,25 @@ def read(content: Content) -> Loaded:
         document = front_matter.read(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
         return Loaded(problems=(ToolProblem(content.path, error.message, error.line),))
-    reading = _DefinitionReader(document)
-    definition = reading.definition(content)
-    if not reading.problems:
-        return Loaded((definition,))
-    name = document.fields.get("name")
-    tool_name = name if isinstance(name, str) else None
-    problems = sorted(reading.problems, key=lambda problem: problem[0])
-    return Loaded(problems=tuple(ToolProblem(content.path, message, line, tool_name) for line, message in problems))
+    reading = _MarkdownReader(document)
+    return reading.loaded(reading.definition(content))
 
 
-class _DefinitionReader:
-    """Builds a definition from its fields, and collects all problems."""
-
+class _MarkdownReader(FieldReader):
     def __init__(self, document: FrontMatter) -> None:
-        self._document = document
-        self._fields = document.fields
-        self.problems: list[tuple[int, str]] = []
-        self.notes: list[str] = []
+        super().__init__(document)
         self.warned: list[binding.RiskyLine] | None = []  # None if it depends on the sections of a call
 
     def definition(self, content: Content) -> Definition:
-        fields = self._fields
+        fields = self.fields
         for key in fields:
             if key not in _KEYS:
-                self.notes.append(f"line {self._document.line(key)}: unknown key {key} is ignored")
+                self.notes.append(f"line {self.document.line(key)}: unknown key {key} is ignored")
         if fields.get("warm") is True:
-            self.notes.append(f"line {self._document.line('warm')}: warm is ignored; only folder tools support it")
-        approval = self._choice("approval", ("never", "always", "destructive"), "always")
+            self.notes.append(f"line {self.document.line('warm')}: warm is ignored; only folder tools support it")
+        approval = self.choice("approval", ("never", "always", "destructive"), "always")
         parameters = self._parameters()
-        shell = self._choice("shell", ("bash", "sh"), None)
-        sandbox, sandbox_problems = sandbox_from(fields.get("sandbox"), fields.get("undo"))
-        effects, effect_problems = effects_from(fields.get("effects"))
-        examples, example_problems = examples_from(fields.get("examples"))
-        for key, messages in (
-            ("sandbox", sandbox_problems),
-            ("effects", effect_problems),
-            ("examples", example_problems),
-        ):
-            for message in messages:
-                self._add_problem(message, key)
+        shell = self.choice("shell", ("bash", "sh"), None)
         body = self._body(parameters, shell)
         environment = self._environment()
         return Definition(
@@ -127,108 +106,84 @@ class _DefinitionReader:
             folder=os.path.dirname(content.path),
             content_hash=fingerprint(content.files),
             approval=approval,
-            read_only=self._flag("read_only", default=approval == "never"),
+            read_only=self.flag("read_only", default=approval == "never"),
             timeout=self._milliseconds() / 1000,
-            sandbox=sandbox,
-            effects=effects,
-            result=self._choice("result", ("text", "json"), "text"),
-            warm=self._flag("warm", default=False),
-            examples=examples,
+            sandbox=self.sandbox(),
+            effects=self.effects(),
+            result=self.choice("result", ("text", "json"), "text"),
+            warm=self.flag("warm", default=False),
+            examples=self.examples(),
             notes=tuple(self.notes),
-            line=self._document.line("name"),
+            line=self.document.line("name"),
             details={
                 "body": body,
-                "line": self._document.body_line,
+                "line": self.document.body_line,
                 "cwd": self._path(),
                 "env": environment,
-                "env_only": self._flag("env_only", default=False),
+                "env_only": self.flag("env_only", default=False),
                 "shell": shell,
                 "warned": self.warned,
             },
         )
 
-    def _add_problem(self, message: str, *path: Any) -> None:
-        # a key keeps its spelling
-        is_sentence = message.startswith(("the ", "in "))
-        self.problems.append(
-            (self._document.line(*path), (message[:1].upper() if is_sentence else message[:1]) + message[1:] + ".")
-        )
-
     # --- single fields --------------------------------------------------------------------------------------------
 
     def _name(self) -> str:
-        name = self._fields.get("name")
+        name = self.fields.get("name")
         if name is None:
-            self._add_problem("the name is missing")
+            self.add_problem("the name is missing")
         elif not isinstance(name, str) or not _NAME.match(name) or len(name) > 64:
             expected = "start with a lowercase letter and have at most 64 lowercase letters, digits and _"
-            self._add_problem(f"the name must {expected}, not {quoted(name)}", "name")
+            self.add_problem(f"the name must {expected}, not {quoted(name)}", "name")
         return name if isinstance(name, str) else ""
 
     def _text(self, key: str) -> str:
-        value = self._fields.get(key)
+        value = self.fields.get(key)
         if value is None:
-            self._add_problem(f"the {key} is missing")
+            self.add_problem(f"the {key} is missing")
         elif not isinstance(value, str) or not value.strip():
-            self._add_problem(f"the {key} must be a non-empty string, not {quoted(value)}", key)
+            self.add_problem(f"the {key} must be a non-empty string, not {quoted(value)}", key)
         return value.strip() if isinstance(value, str) else ""
 
-    def _choice(self, key: str, choices: tuple[str, ...], default: Any) -> Any:
-        value = self._fields.get(key)
-        if value is None:
-            return default
-        if value not in choices:
-            self._add_problem(f"{key} must be one of {', '.join(choices)}, not {quoted(value)}", key)
-            return default
-        return value
-
-    def _flag(self, key: str, *, default: bool) -> bool:
-        value = self._fields.get(key)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            self._add_problem(f"{key} must be true or false, not {quoted(value)}", key)
-        return value is True
-
     def _milliseconds(self) -> int:
-        value = self._fields.get("timeout_ms", TIMEOUT_MS)
+        value = self.fields.get("timeout_ms", TIMEOUT_MS)
         if kind_of(value) != "integer" or not 1 <= value <= MAX_TIMEOUT_MS:
-            self._add_problem(
+            self.add_problem(
                 f"timeout_ms must be an integer from 1 to {MAX_TIMEOUT_MS}, not {quoted(value)}", "timeout_ms"
             )
             return TIMEOUT_MS
         return int(value)
 
     def _path(self) -> str | None:
-        value = self._fields.get("cwd")
+        value = self.fields.get("cwd")
         if value is not None and (not isinstance(value, str) or not value or "\0" in value):
-            self._add_problem(f"cwd must be a path, not {quoted(value)}", "cwd")
+            self.add_problem(f"cwd must be a path, not {quoted(value)}", "cwd")
         return value if isinstance(value, str) else None
 
     def _environment(self) -> dict[str, str]:
-        value = self._fields.get("env")
+        value = self.fields.get("env")
         if value is None:
             return {}
         if not isinstance(value, dict):
-            self._add_problem(f"env must map names to values, not be {ARTICLES[kind_of(value)]}", "env")
+            self.add_problem(f"env must map names to values, not be {ARTICLES[kind_of(value)]}", "env")
             return {}
         environment = {}
         for name, item in value.items():
             if not isinstance(name, str) or not _VARIABLE.match(name):
-                self._add_problem(f"{quoted(name)} is not a valid name of an environment variable", "env", name)
+                self.add_problem(f"{quoted(name)} is not a valid name of an environment variable", "env", name)
             elif isinstance(item, dict | list) or "\0" in str(item):
-                self._add_problem(f"the value of {name} must be a string", "env", name)
+                self.add_problem(f"the value of {name} must be a string", "env", name)
             else:
                 environment[name] = item if isinstance(item, str) else "" if item is None else json.dumps(item)
                 if variables.runs_at_start(name):
-                    line = self._document.line("env", name)
+                    line = self.document.line("env", name)
                     self.notes.append(
                         f"line {line}: {name} is never passed to a tool: it makes programs run other code"
                     )
         return environment
 
     def _body(self, parameters: Schema, shell: str | None) -> str:
-        body, line = self._document.body, self._document.body_line
+        body, line = self.document.body, self.document.body_line
         if not body.strip():
             self.problems.append((line, "The script below the front matter is missing."))
             return ""
@@ -251,11 +206,11 @@ class _DefinitionReader:
         required: list[str] = []
         for name, entry, path in self._entries():
             if not isinstance(name, str) or not _PARAMETER.match(name):
-                self._add_problem(f"{quoted(name)} is not a valid parameter name: use letters, digits, _ and -", *path)
+                self.add_problem(f"{quoted(name)} is not a valid parameter name: use letters, digits, _ and -", *path)
             elif name in properties:
-                self._add_problem(f"the parameter {name} is declared twice", *path)
+                self.add_problem(f"the parameter {name} is declared twice", *path)
             elif not isinstance(entry, dict):
-                self._add_problem(
+                self.add_problem(
                     f"the parameter {name} must be an object with keys such as type and description", *path
                 )
             else:
@@ -269,7 +224,7 @@ class _DefinitionReader:
 
     def _entries(self) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
         """Yield the parameters, declared as a mapping or as a list of objects with a name."""
-        declared = self._fields.get("parameters")
+        declared = self.fields.get("parameters")
         if isinstance(declared, dict):
             for name, entry in declared.items():
                 yield name, entry, ("parameters", name)
@@ -279,17 +234,17 @@ class _DefinitionReader:
                 declaration = {key: value for key, value in fields.items() if key != "name"}
                 yield fields.get("name"), declaration, ("parameters", number)
         elif declared is not None:
-            self._add_problem(
+            self.add_problem(
                 f"parameters must map names to declarations, not be {ARTICLES[kind_of(declared)]}", "parameters"
             )
 
     def _parameter(self, name: str, entry: dict[Any, Any], path: tuple[Any, ...]) -> Schema:
         kind = entry.get("type")
         if kind is None:
-            self._add_problem(f"the parameter {name} has no type; it must be one of {', '.join(_TYPES)}", *path)
+            self.add_problem(f"the parameter {name} has no type; it must be one of {', '.join(_TYPES)}", *path)
             kind = "string"
         if kind not in _TYPES:
-            self._add_problem(
+            self.add_problem(
                 f"the type of {name} must be one of {', '.join(_TYPES)}, not {quoted(kind)}", *path, "type"
             )
             kind = "string"
@@ -298,15 +253,15 @@ class _DefinitionReader:
         for key, value in entry.items():
             problem = self._constraint(schema, name, key, value, path)
             if problem:
-                self._add_problem(problem, *path, key)
+                self.add_problem(problem, *path, key)
         if "enum" in entry and isinstance(entry["enum"], list):
             type_schema = {key: value for key, value in schema.items() if key in ("type", "items")}
             for value in entry["enum"]:
-                for violation in _violations(name, type_schema, value):
-                    self._add_problem(f"in enum, {violation}", *path, "enum")
+                for violation in check_value(type_schema, value, name)[1]:
+                    self.add_problem(f"in enum, {violation}", *path, "enum")
         if entry.get("default") is not None and len(self.problems) == before:
-            for violation in _violations(name, schema, entry["default"]):
-                self._add_problem(f"the default is invalid: {violation}", *path, "default")
+            for violation in check_value(schema, entry["default"], name)[1]:
+                self.add_problem(f"the default is invalid: {violation}", *path, "default")
             schema["default"] = entry["default"]
         return schema
 
@@ -327,7 +282,7 @@ class _DefinitionReader:
             return None
         constraint = {"minimum": "min", "maximum": "max"}.get(key, key)
         if constraint not in _CONSTRAINTS:
-            self.notes.append(f"line {self._document.line(*path, key)}: unknown key {key} of {name} is ignored")
+            self.notes.append(f"line {self.document.line(*path, key)}: unknown key {key} of {name} is ignored")
             return None
         kinds, keyword = _CONSTRAINTS[constraint]
         if kind not in kinds:
@@ -401,9 +356,8 @@ def check_arguments(parameters: Schema, args: Any) -> dict[str, Any]:
             if name in parameters.get("required", ()):
                 violations.append(f"Missing required parameter: {name}")
             continue
-        value = _normalized(schema, value)
-        violations += _violations(name, schema, value)
-        checked[name] = value
+        checked[name], found = check_value(schema, decoded(schema, value), name)
+        violations += found
     if violations:
         raise _refusal(violations)
     return checked
@@ -414,56 +368,3 @@ def _refusal(violations: list[str]) -> ToolError:
     if len(violations) > VIOLATIONS_IN_MESSAGE:
         message += f"; and {len(violations) - VIOLATIONS_IN_MESSAGE} more"
     return ToolError("invalid_args", SIGN + message, violations=violations[:VIOLATIONS_IN_DETAILS])
-
-
-def _normalized(schema: Schema, value: Any) -> Any:
-    """Normalize a value: 10.0 is an integer, and an array may arrive as a JSON string."""
-    if isinstance(value, float) and value.is_integer() and schema["type"] in ("integer", "number"):
-        return int(value)
-    if schema["type"] == "array" and isinstance(value, str):
-        try:
-            decoded = json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-        value = decoded if isinstance(decoded, list) else value
-    if isinstance(value, list) and "items" in schema:
-        return [_normalized(schema["items"], item) for item in value]
-    return value
-
-
-def _violations(name: str, schema: Schema, value: Any) -> list[str]:
-    """Return the violations of one value."""
-    expected, kind = schema["type"], kind_of(value)
-    if kind != expected and not (expected == "number" and kind == "integer"):
-        return [f"{name} must be {ARTICLES[expected]}, not {ARTICLES[kind]} ({quoted(value)})"]
-    violations = []
-    if "enum" in schema and not any(value == choice and kind_of(choice) == kind for choice in schema["enum"]):
-        choices = ", ".join(str(choice) if isinstance(choice, str) else quoted(choice) for choice in schema["enum"])
-        violations.append(f"{name} must be one of {choices}, not {quoted(value)}")
-    if expected == "string":
-        violations += _text_violations(name, schema, value)
-    elif expected in ("integer", "number"):
-        for bound, words in (("minimum", "at least"), ("maximum", "at most")):
-            limit = schema.get(bound)
-            if limit is not None and (value < limit if bound == "minimum" else value > limit):
-                violations.append(f"{name} must be {words} {limit}, not {quoted(value)}")
-    elif expected == "array" and "items" in schema:
-        for index, item in enumerate(value):
-            violations += _violations(f"{name}[{index}]", schema["items"], item)
-    return violations
-
-
-def _text_violations(name: str, schema: Schema, value: str) -> Iterator[str]:
-    for bound, words in (("minLength", "at least"), ("maxLength", "at most")):
-        limit = schema.get(bound)
-        if limit is not None and (len(value) < limit if bound == "minLength" else len(value) > limit):
-            yield f"{name} must have {words} {limit} character{'s' * (limit != 1)}, not {len(value)}"
-    if "pattern" in schema:
-        import jsonschema_rs
-
-        # the few patterns that need backtracking give up after a bounded number of steps
-        for error in jsonschema_rs.validator_for({"pattern": numbered_groups(schema["pattern"])}).iter_errors(value):
-            if type(error.kind).__name__.endswith("BacktrackLimitExceeded"):
-                yield f"{name} takes too long to match against the pattern {schema['pattern']}"
-            else:
-                yield f"{name} must match the pattern {schema['pattern']}, and {quoted(value)} does not"

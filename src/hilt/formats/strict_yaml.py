@@ -103,7 +103,7 @@ def _document(loader: _Loader) -> Any:
         if isinstance(event, events.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise BadStrictYaml("there is a second document", event.start_mark.line + 1)
+                raise BadStrictYaml("there is a second document", _line(event))
         elif isinstance(event, events.NodeEvent):
             root = _node(loader, event, 0)
     return root
@@ -111,7 +111,7 @@ def _document(loader: _Loader) -> Any:
 
 def _node(loader: _Loader, event: Any, depth: int, *, is_key: bool = False) -> Any:
     """Return the value that an event begins; a scalar is a string."""
-    line = event.start_mark.line + 1
+    line = _line(event)
     if isinstance(event, events.AliasEvent):
         raise BadStrictYaml("aliases are not allowed", line)
     if event.anchor is not None:
@@ -131,6 +131,11 @@ def _node(loader: _Loader, event: Any, depth: int, *, is_key: bool = False) -> A
     return [_constructed(_node(loader, item, depth + 1), item) for item in _inner(loader)]
 
 
+def _line(event: Any) -> int:
+    line: int = event.start_mark.line
+    return line + 1
+
+
 def _inner(loader: _Loader) -> Iterator[Any]:
     """Yield the first events of the values in a list or mapping, up to its end."""
     while not isinstance(event := loader.get_event(), events.CollectionEndEvent):  # type: ignore[no-untyped-call]
@@ -145,15 +150,16 @@ def _mapping(loader: _Loader, depth: int) -> dict[str, Any]:
         key = _node(loader, event, depth, is_key=True)
         merges = key == "<<" and event.implicit[0]
         if has_merged if merges else key in fields:
-            raise BadStrictYaml(f"the key {key[:80]!r} occurs twice", event.start_mark.line + 1)
+            raise BadStrictYaml(f"the key {key[:80]!r} occurs twice", _line(event))
         item: Any = loader.get_event()  # type: ignore[no-untyped-call]
         if isinstance(item, events.MappingStartEvent) and not merges:
-            column = item.start_mark.column if column is None else column
-            if item.start_mark.column != column and not item.flow_style:
-                raise BadStrictYaml("the indentation differs from that of the mapping before", item.start_mark.line + 1)
+            mark: Any = item.start_mark
+            column = mark.column if column is None else column
+            if mark.column != column and not item.flow_style:
+                raise BadStrictYaml("the indentation differs from that of the mapping before", _line(item))
         value = _node(loader, item, depth)
         if merges:
-            _check_merge(value, item.start_mark.line + 1)
+            _check_merge(value, _line(item))
             has_merged = True
         else:
             fields[key] = _constructed(value, item)

@@ -133,7 +133,7 @@ class _Builder:
 
     def _at(self, event: Event, path: Path) -> _Built:
         """Build the value at a path, and record its line, unless its key has already set it."""
-        self._lines.setdefault(path, event.start_mark.line + 1)
+        self._lines.setdefault(path, _mark(event.start_mark)[0])
         return self._node(event, path)
 
     def _node(self, event: Any, path: Path, *, is_key: bool = False) -> _Built:
