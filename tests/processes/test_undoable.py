@@ -389,6 +389,43 @@ def test_an_applied_preview_leaves_nothing_for_git_or_an_agent(agents, workspace
     assert not (workspace / "sub/.claude").exists()
 
 
+@pytest.mark.parametrize("restored", ["lib/config", ""])
+def test_undo_does_not_restore_what_git_ignored_before_into_a_repository(agents, workspace, name, restored):
+    """`lib` has no HEAD at first, so its settings are no danger until the command completes it without them."""
+    marker = workspace / "marker"
+    settings = shlex.quote(f"[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tfsmonitor = touch {marker}\n")
+    agents.call(name, "run_shell", command=f"mkdir -p lib/objects; printf %s {settings} > lib/config; echo x > a.txt")
+    change = agents.run(name, "rm lib/config; echo y > a.txt")
+    agents.call(name, "run_shell", command="mkdir -p lib/refs; echo ref: refs/heads/main > lib/HEAD")
+
+    result = agents.restore(name, change.undo, **({"path": restored} if restored else {}))
+
+    assert result.code is None, result.message
+    assert "[disarmed: lib/config " in result.text
+    assert (workspace / "a.txt").read_text() == ("y\n" if restored else "x\n")
+    subprocess.run(["git", "--git-dir=.", "--work-tree=..", "status"], cwd=workspace / "lib", capture_output=True)
+    assert not marker.exists()
+
+
+def test_undo_restores_hooks_of_the_user(agents, workspace, name):
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    settings = ["git", "config", "--file", str(workspace / ".git/config"), "core.hooksPath", ".githooks"]
+    subprocess.run(settings, check=True)
+    write(agents, workspace, {".githooks/pre-commit": "#!/bin/sh\nexit 0\n", ".githooks/pre-push": "#!/bin/sh\n"})
+    for hook in (workspace / ".githooks").iterdir():
+        hook.chmod(0o755)
+    agents.own(workspace)
+    before = tree(workspace / ".githooks")
+    change = agents.run(name, "rm .githooks/pre-push; echo echo >> .githooks/pre-commit")
+    assert "[disarmed: .githooks/pre-commit " in change.text
+
+    result = agents.restore(name, change.undo)
+
+    assert "disarmed" not in result.text
+    after = tree(workspace / ".githooks")
+    assert {path: text for path, text in after.items() if ".disabled-" not in path} == before
+
+
 def test_a_preview_is_stale_when_the_workspace_has_changed(agents, workspace, name):
     write(agents, workspace, {"src/a.py": "a = 1\n"})
     preview = agents.call(name, "run_shell", command="rm -rf src", preview=True)

@@ -48,7 +48,7 @@ class SessionProcesses(NamedTuple):
     confine: Confine
     available: Callable[[], Availability]
     watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # polls the size of their private folders
-    disarming: Callable[[], AbstractContextManager[Report]]
+    disarming: Callable[[str], AbstractContextManager[Report]]
     processes: int
     memory: int
     file_size: int
@@ -83,9 +83,12 @@ class Processes:
         """The overlays on which commands can run."""
         return self._shared.overlays()
 
-    def disarming(self) -> AbstractContextManager[Report]:
-        """Disarm what the block puts into the workspace for git, agents and editors."""
-        return self._shared.disarming()
+    def disarming(self, layer: str = "") -> AbstractContextManager[Report]:
+        """Disarm what the block puts into the workspace for git, agents and editors.
+
+        What existed before the command of a recorded `layer` may come back.
+        """
+        return self._shared.disarming(layer)
 
     @contextmanager
     def folder(self, path: str) -> Iterator[WorkingFolder]:

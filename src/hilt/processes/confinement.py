@@ -165,7 +165,7 @@ class Confinement:
                 confine=confine,
                 available=lambda: self.sandbox().availability(),
                 watch=watch,
-                disarming=lambda: self.sandbox().disarming(profile_of(None)),
+                disarming=lambda layer: self.sandbox().disarming(profile_of(None), layer),
                 processes=settings["shell.processes"],
                 memory=settings["shell.memory_mb"] << 20,
                 file_size=settings["shell.file_mb"] << 20,

@@ -157,7 +157,8 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
             empty=[path for path in plan.missing if not mountpoints.is_file(path)],
             absent=plain_names(profile),
         )
-        watch = stack.enter_context(start.shared.watches.hold(profile, guard, findings))
+        recorded = None if layer is None else layer.handle
+        watch = stack.enter_context(start.shared.watches.hold(profile, guard, findings, layer=recorded))
         arguments_file = memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
         descriptors = [arguments_file, memory_file("status", b"")]
         if program_filter is not None:

@@ -136,8 +136,8 @@ class GitWatch:
         self._times: dict[str, int] = {}  # how often a path was disabled
 
     @classmethod
-    def begin(cls, profile: Profile, findings: Findings, guard: Guard) -> GitWatch:
-        """Record what exists now."""
+    def begin(cls, profile: Profile, findings: Findings, guard: Guard, known: Iterable[str] = ()) -> GitWatch:
+        """Record what exists now; `known` are the dangers of another record, which may come back."""
         hidden = (*findings.sensitive, *findings.unreadable) if guard.enforces else findings.unreadable
         roots = [root for root in profile.roots if any(_overlap(root, path) for path in profile.writable)]
         home = os.path.realpath(profile.home)
@@ -165,7 +165,7 @@ class GitWatch:
                 ],
                 enforced=guard.enforces,
                 stamps={},
-                dangers=[],
+                dangers=list(known),
                 parents={path: _identity(os.path.dirname(path))[0] for path in configuration},
             )
         )
@@ -282,7 +282,7 @@ class GitWatch:
         self._gitdirs = frozenset(self._reader.gitdirs)
         self.before.gitdirs.extend(self._gitdirs)
         self.before.stamps.update(self._stamps)
-        self.before.dangers.extend(self._dangers)
+        self.before.dangers[:] = self._dangers
 
     # --- judging
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from errno import ESTALE
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
-from hilt.handles import FOLDER, open_folder
+from hilt.handles import FILE, FOLDER, open_folder
 
 LAYERS = ".hilt-undo-"  # prefix of a place outside the state directory
+_KNOWN = "known"  # a file in the folder of a layer
 _RECORD_BYTES = 1 << 14
 _MOUNTS = "/proc/self/mountinfo"
 _TMPFS = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
@@ -83,6 +84,20 @@ def open_layer(path: str, state: str) -> Iterator[int]:
             outer = open_own(folder_name, outer, expected)
             stack.callback(os.close, outer)
         yield outer
+
+
+def keep_known(layer: int, digests: Iterable[str]) -> None:
+    """Store what git could run already before a command, which a restore may therefore bring back."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(_KNOWN, flags, 0o600, dir_fd=layer), "w") as file:
+        file.write("\n".join(digests))
+
+
+def read_known(path: str, state: str) -> tuple[str, ...]:
+    """Return what was stored with a recorded layer; nothing if that is gone."""
+    with suppress(OSError), open_layer(path, state) as layer, open(os.open(_KNOWN, FILE, dir_fd=layer)) as file:
+        return tuple(file.read().split())
+    return ()
 
 
 def open_own(name: str, parent: int, inode: int = 0) -> int:

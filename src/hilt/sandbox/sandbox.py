@@ -125,13 +125,18 @@ class Sandbox:
         return self._rooms.stay(private, limit)
 
     @contextmanager
-    def disarming(self, profile: Profile) -> Iterator[Report]:
-        """Disarm what the block, instead of a program, puts into the workspace for git, agents and editors."""
+    def disarming(self, profile: Profile, layer: str = "") -> Iterator[Report]:
+        """Disarm what the block, instead of a program, puts into the workspace for git, agents and editors.
+
+        What existed before the command of a recorded `layer` may come back.
+        """
         from hilt.sandbox.disarming import Guard
+        from hilt.sandbox.layers import read_known
 
         watches = self._get_resources().watches
         watches.catch_up(profile.names)
-        with watches.hold(profile, Guard()) as watch:
+        known = read_known(layer, self._state) if layer else ()
+        with watches.hold(profile, Guard(), known=known) as watch:
             yield watch
 
     def recover(self, names: NameRules) -> None:

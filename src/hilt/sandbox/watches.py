@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import time_ns
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.sandbox.backend import Report
 from hilt.sandbox.disarming import MAX_NOTES, GitWatch, Guard, StateBefore
+from hilt.sandbox.layers import keep_known
 from hilt.sandbox.repositories import Waypoint
 from hilt.sandbox.sensitive import join
 
@@ -61,10 +62,19 @@ class Watches:
         self._pending: list[str] = []
 
     @contextmanager
-    def hold(self, profile: Profile, guard: Guard, findings: Findings | None = None) -> Iterator[Report]:
+    def hold(
+        self,
+        profile: Profile,
+        guard: Guard,
+        findings: Findings | None = None,
+        *,
+        layer: int | None = None,
+        known: Iterable[str] = (),
+    ) -> Iterator[Report]:
         """Watch the workspace while a program runs in it, and check what it has left when it has ended.
 
         `findings` is what a walk has just found; without it, the workspace is searched, including sensitive folders.
+        What exists is stored in the folder of a `layer`, and is `known` when that is restored.
         """
         if not profile.writable:
             yield Report()
@@ -73,7 +83,9 @@ class Watches:
             skipped = frozenset(profile.closed)
             findings = join([self._search.find_all(root, profile.judge(root), skipped) for root in profile.roots])
         with self._lock:
-            watch = GitWatch.begin(profile, findings, guard)
+            watch = GitWatch.begin(profile, findings, guard, known)
+            if layer is not None:
+                keep_known(layer, watch.before.dangers)
             self._running[watch] = record = _Record(self._records, watch.before)
         try:
             yield RunningWatch(self, watch, profile.names)

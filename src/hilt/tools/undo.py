@@ -247,7 +247,9 @@ def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_
     if is_preview:
         diffs = list(command_changes.restore_diffs(ctx.workspace, change, steps))
         return _previewed(diffs, f"Nothing to restore: the files are the same as before {label}.", change.id)
-    restored = command_changes.restore(ctx.workspace, change, steps)
+    # a part of a repository that git ignored when the command replaced it may now be read
+    with ctx.processes.disarming(change.layer) as watch:
+        restored = command_changes.restore(ctx.workspace, change, steps)
     skipped = [command_changes.shown_path(ctx.workspace, step) for step in denied]
     skipped += () if restored is None else restored.conflicts
     meta: dict[str, Any] = {"id": change.id, "left_alone": skipped} if skipped else {"id": change.id}
@@ -259,6 +261,7 @@ def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_
     text = f"restored {restored.files} file{'s' * (restored.files != 1)} to before {label}"
     meta["files"] = [file.path for file in restored.diffs]
     text += f"\nskipped: {', '.join(skipped)}" if skipped else ""
+    text += "".join(f"\n[disarmed: {note}]" for note in watch.notes())
     return changed(text, list(restored.diffs), meta, restored.id, many=True)
 
 
