@@ -75,8 +75,8 @@ class World:
         self.state = os.path.join(base, "state")
 
     def rules(self, *lines: str, **lists: list[str]) -> None:
-        """Write the personal rule file: its lines, or lists of rules."""
-        text = "\n".join(lines) if lines else json.dumps(lists)
+        """Write the personal rule file: its lines, or lists of rules, with which everything else asks."""
+        text = "\n".join(lines) if lines else json.dumps({"default": "ask", **lists})
         self.config.write("permissions.yaml", text)
 
     @contextmanager
@@ -627,7 +627,7 @@ def test_a_command_that_would_ask_is_denied_in_scheduler_mode(world, name, comma
         result = runtime.call(name, command=command)
 
     assert code(result) == "denied"
-    assert result.error.message.startswith("Scheduler mode cannot ask for approval: there is a rule file")
+    assert result.error.message.startswith("Scheduler mode cannot ask for approval: no rule allows this")
 
 
 @pytest.mark.parametrize("name", ["enter_plan_mode", "exit_plan_mode"])
@@ -1118,6 +1118,26 @@ def test_a_workspace_below_the_configuration_directory_is_still_a_project(world)
         assert decision(runtime, "run_shell", command="make") == "ask"
 
 
+@pytest.mark.parametrize(
+    "path, text, expected",
+    [
+        ("../config/permissions.yaml", "allow: [Read]\ndeny: [web_fetch]\n", "allow"),
+        ("../config/permissions.yaml", "default: ask\n", "ask"),
+        ("../config/permissions.yaml", "permissions:\n  default: ask\n", "ask"),
+        (".hilt/permissions.yaml", "allow: [Read]\n", "allow"),
+        (".hilt/permissions.yaml", "default: ask\nallow_all: true\n", "ask"),
+        (".jcli/permissions.yaml", "permissions:\n  allow: [Read]\n", "ask"),
+    ],
+)
+@pytest.mark.parametrize("name, args", [("write_file", {"path": "a", "content": "x"}), ("Bash", {"command": "ls"})])
+def test_rules_only_add_unless_the_file_asks_by_default(world, path, text, expected, name, args):
+    world.folder.write(path, text)
+
+    assert world.verdict(name, **args) == expected
+    assert world.verdict("read_file", path="a") == "allow"
+    assert world.verdict("Bash", command="rm -rf src") == ("deny" if expected == "allow" else "ask")
+
+
 BROKEN = [
     ("allow: [Read\n", "line"),
     ("alow: [Read]\n", "line 1"),
@@ -1126,6 +1146,7 @@ BROKEN = [
     ("deny:\n- Writ\n- Bahs\n- raed_file\n", "line"),
     ("- Read\n", "line 1"),
     ("allow_all: maybe\n", "line 1"),
+    ("allow: [Read]\ndefault: allow\n", "line 2"),
     (b"\xff\xfe\x00", "line 1"),
     ("deny:\n- {rule: Bash, match: [1]}\n- {rule: 'Write(path:src/**)', match: [other/x]}\n- Reed\n", "line"),
 ]

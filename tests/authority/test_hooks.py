@@ -660,7 +660,7 @@ def test_rewritten_arguments_are_decided_on_again(runtime, workspace):
 
 def test_an_allowed_command_that_a_hook_replaces_is_decided_on_again(runtime, workspace):
     personal(workspace, hook(says(arguments={"command": "touch ran"}), match="Bash"))
-    workspace.write("../config/permissions.yaml", "allow: ['Bash(true)']\n")
+    workspace.write("../config/permissions.yaml", "default: ask\nallow: ['Bash(true)']\n")
 
     assert runtime.call("run_shell", command="true").error.code == "approval_required"
     assert workspace.tree() == {}
@@ -668,7 +668,7 @@ def test_an_allowed_command_that_a_hook_replaces_is_decided_on_again(runtime, wo
 
 def test_an_allowed_path_that_a_hook_replaces_is_decided_on_again(runtime, workspace):
     personal(workspace, hook(says(arguments={"path": "src/a.txt", "content": "x"})))
-    workspace.write("../config/permissions.yaml", "allow: ['Write(path:docs/**)']\n")
+    workspace.write("../config/permissions.yaml", "default: ask\nallow: ['Write(path:docs/**)']\n")
 
     assert runtime.call("write_file", path="docs/a.txt", content="x").error.code == "approval_required"
     assert workspace.tree() == {}

@@ -155,7 +155,7 @@ def test_the_prompt_offers_a_preview_only_where_there_is_one():
     assert sum("[p] preview first" in text for text in written) == 1
 
 
-GRANTABLE = "permissions:\n  deny: [web_fetch]\n"  # everything else asks, and may always be allowed
+GRANTABLE = "default: ask\ndeny: [web_fetch]\n"  # everything else asks, and may always be allowed
 GENERATED = """for n in $(seq 30); do
     for line in $(seq 400); do echo "x_${n}_${line} = 1"; done > "src/generated_$n.py"
 done

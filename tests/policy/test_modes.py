@@ -16,8 +16,8 @@ from hilt.policy.decision import Vote
 from hilt.policy.modes import MODES, PROFILES, Circumstances, hidden, mode_vote, settle
 
 APPROVALS = get_args(Approval)
-NO_RULES = Circumstances()
-RULES = Circumstances(rules=True)
+DEFAULTS = Circumstances()
+STRICT = Circumstances(strict=True)
 
 
 def a_tool(name: str, effects: str, traits: Traits, source: str = "built-in") -> Tool:
@@ -35,7 +35,7 @@ def custom(approval: Approval, *, read_only: bool = False) -> Tool:
     return a_tool("kubectl_pods", "execute", Traits(approval=approval, plan=plan), "personal")
 
 
-def verdict(mode: str, tool: Tool, circumstances: Circumstances = NO_RULES) -> str:
+def verdict(mode: str, tool: Tool, circumstances: Circumstances = DEFAULTS) -> str:
     return mode_vote(modes.find_mode(mode), tool, tool.effects, circumstances).verdict
 
 
@@ -49,13 +49,13 @@ INSTALL = built_in("install_tool", "control")
 TODO = built_in("todo_write", "control", plan=True)
 
 
-# the table of defaults: without a rule file, and with one that does not mention the call
+# the table of defaults, and with `default: ask` in a rule file
 @pytest.mark.parametrize(
-    "tool, circumstances, without, with_rules",
+    "tool, circumstances, without, strictly",
     [
-        (READ, NO_RULES, "allow", "allow"),
-        (WRITE, NO_RULES, "allow", "ask"),
-        (built_in("edit_file", "read write"), NO_RULES, "allow", "ask"),
+        (READ, DEFAULTS, "allow", "allow"),
+        (WRITE, DEFAULTS, "allow", "ask"),
+        (built_in("edit_file", "read write"), DEFAULTS, "allow", "ask"),
         (SHELL, Circumstances(risk="safe"), "allow", "ask"),
         (SHELL, Circumstances(risk="caution"), "allow", "ask"),
         (SHELL, Circumstances(risk="dangerous"), "deny", "ask"),
@@ -64,23 +64,23 @@ TODO = built_in("todo_write", "control", plan=True)
         (SHELL, Circumstances(risk="safe", sandboxed=False, full=True), "ask", "ask"),
         (SHELL, Circumstances(risk="dangerous", sandboxed=False, full=True), "deny", "ask"),
         (SHELL, Circumstances(risk="dangerous", forced=True, sandboxed=False, full=True), "ask", "ask"),
-        (built_in("job_input", "execute"), NO_RULES, "allow", "ask"),
-        (FETCH, NO_RULES, "allow", "ask"),
-        (built_in("web_save", "network write"), NO_RULES, "allow", "ask"),
-        (HOOK, NO_RULES, "ask", "ask"),
+        (built_in("job_input", "execute"), DEFAULTS, "allow", "ask"),
+        (FETCH, DEFAULTS, "allow", "ask"),
+        (built_in("web_save", "network write"), DEFAULTS, "allow", "ask"),
+        (HOOK, DEFAULTS, "ask", "ask"),
         (DESKTOP, Circumstances(action="click"), "ask", "ask"),
         (DESKTOP, Circumstances(action="screenshot"), "ask", "ask"),
         (DESKTOP, Circumstances(action="screenshot", may_look=True), "allow", "allow"),
         (DESKTOP, Circumstances(action="click", may_look=True), "ask", "ask"),
-        (INSTALL, NO_RULES, "ask", "ask"),
-        (TODO, NO_RULES, "allow", "allow"),
-        (built_in("nothing", ""), NO_RULES, "ask", "ask"),
+        (INSTALL, DEFAULTS, "ask", "ask"),
+        (TODO, DEFAULTS, "allow", "allow"),
+        (built_in("nothing", ""), DEFAULTS, "ask", "ask"),
     ],
     ids=lambda value: value.name if isinstance(value, Tool) else "",
 )
-def test_the_defaults_of_built_in_tools(tool, circumstances, without, with_rules):
+def test_the_defaults_of_built_in_tools(tool, circumstances, without, strictly):
     assert verdict("normal", tool, circumstances) == without
-    assert verdict("normal", tool, circumstances._replace(rules=True)) == with_rules
+    assert verdict("normal", tool, circumstances._replace(strict=True)) == strictly
 
 
 # normal, auto-accept, yolo, plan, scheduler
@@ -95,7 +95,7 @@ def test_the_defaults_of_built_in_tools(tool, circumstances, without, with_rules
         ("destructive", False, ("ask", "allow", "allow", "deny", "deny")),
     ],
 )
-@pytest.mark.parametrize("circumstances", [NO_RULES, RULES, Circumstances(risk="dangerous")])
+@pytest.mark.parametrize("circumstances", [DEFAULTS, STRICT, Circumstances(risk="dangerous")])
 def test_the_approval_of_custom_tools_in_every_mode(approval, read_only, expected, circumstances):
     tool = custom(approval, read_only=read_only)
 
@@ -109,38 +109,38 @@ def test_the_approval_of_custom_tools_in_every_mode(approval, read_only, expecte
 @pytest.mark.parametrize(
     "tool, circumstances, expected",
     [
-        (READ, NO_RULES, ("allow", "allow", "allow", "allow", "allow")),
-        (READ, RULES, ("allow", "allow", "allow", "allow", "allow")),
-        (WRITE, NO_RULES, ("allow", "allow", "allow", "deny", "allow")),
-        (WRITE, RULES, ("ask", "allow", "allow", "deny", "deny")),
+        (READ, DEFAULTS, ("allow", "allow", "allow", "allow", "allow")),
+        (READ, STRICT, ("allow", "allow", "allow", "allow", "allow")),
+        (WRITE, DEFAULTS, ("allow", "allow", "allow", "deny", "allow")),
+        (WRITE, STRICT, ("ask", "allow", "allow", "deny", "deny")),
         (SHELL, Circumstances(risk="safe"), ("allow", "allow", "allow", "allow", "allow")),
-        (SHELL, Circumstances(rules=True, risk="safe"), ("ask", "ask", "allow", "ask", "deny")),
+        (SHELL, Circumstances(strict=True, risk="safe"), ("ask", "ask", "allow", "ask", "deny")),
         (SHELL, Circumstances(risk="dangerous"), ("deny", "deny", "deny", "deny", "deny")),
-        (SHELL, Circumstances(rules=True, risk="dangerous"), ("ask", "ask", "deny", "ask", "deny")),
+        (SHELL, Circumstances(strict=True, risk="dangerous"), ("ask", "ask", "deny", "ask", "deny")),
         (SHELL, Circumstances(risk="dangerous", forced=True), ("allow", "allow", "allow", "allow", "allow")),
         (SHELL, Circumstances(risk="safe", sandboxed=False), ("deny", "deny", "deny", "deny", "deny")),
         (SHELL, Circumstances(risk="safe", sandboxed=False, full=True), ("ask", "ask", "allow", "ask", "deny")),
-        (FETCH, NO_RULES, ("allow", "allow", "allow", "allow", "allow")),
-        (FETCH, RULES, ("ask", "ask", "allow", "ask", "deny")),
-        (HOOK, NO_RULES, ("ask", "ask", "allow", "deny", "deny")),
-        (INSTALL, NO_RULES, ("ask", "ask", "allow", "deny", "deny")),
-        (TODO, RULES, ("allow", "allow", "allow", "allow", "allow")),
+        (FETCH, DEFAULTS, ("allow", "allow", "allow", "allow", "allow")),
+        (FETCH, STRICT, ("ask", "ask", "allow", "ask", "deny")),
+        (HOOK, DEFAULTS, ("ask", "ask", "allow", "deny", "deny")),
+        (INSTALL, DEFAULTS, ("ask", "ask", "allow", "deny", "deny")),
+        (TODO, STRICT, ("allow", "allow", "allow", "allow", "allow")),
         (
             built_in("ask_user", "control", plan=True, asks_person=True),
-            NO_RULES,
+            DEFAULTS,
             ("allow", "allow", "allow", "allow", "deny"),
         ),
         (
             built_in("agent", "control", plan=True, asks_person=True),
-            NO_RULES,
+            DEFAULTS,
             ("allow", "allow", "allow", "allow", "deny"),
         ),
-        (built_in("job_input", "execute"), NO_RULES, ("allow", "allow", "allow", "deny", "allow")),
-        (built_in("memory", "write"), NO_RULES, ("allow", "allow", "allow", "deny", "allow")),
+        (built_in("job_input", "execute"), DEFAULTS, ("allow", "allow", "allow", "deny", "allow")),
+        (built_in("memory", "write"), DEFAULTS, ("allow", "allow", "allow", "deny", "allow")),
         (DESKTOP, Circumstances(action="click"), ("ask", "ask", "allow", "deny", "deny")),
         (DESKTOP, Circumstances(action="screenshot"), ("ask", "ask", "allow", "ask", "deny")),
         (DESKTOP, Circumstances(action="ax_tree", may_look=True), ("allow", "allow", "allow", "allow", "deny")),
-        (DESKTOP, NO_RULES, ("ask", "ask", "allow", "deny", "deny")),
+        (DESKTOP, DEFAULTS, ("ask", "ask", "allow", "deny", "deny")),
     ],
     ids=lambda value: value.name if isinstance(value, Tool) else "",
 )
@@ -148,10 +148,10 @@ def test_built_in_tools_in_every_mode(tool, circumstances, expected):
     assert tuple(verdict(mode, tool, circumstances) for mode in MODES) == expected
 
 
-@pytest.mark.parametrize("effect, mode, rules", list(product(EFFECTS, MODES, [False, True])))
-def test_a_mode_only_loosens_or_only_tightens(effect, mode, rules):
+@pytest.mark.parametrize("effect, mode, strict", list(product(EFFECTS, MODES, [False, True])))
+def test_a_mode_only_loosens_or_only_tightens(effect, mode, strict):
     """yolo and auto-accept only allow calls that would ask; plan and scheduler only tighten."""
-    circumstances = Circumstances(rules=rules, risk="caution")
+    circumstances = Circumstances(strict=strict, risk="caution")
     tool = built_in("a_tool", effect)
     order = ["allow", "ask", "deny"]
     plain, changed = (order.index(verdict(name, tool, circumstances)) for name in ("normal", mode))
@@ -175,7 +175,7 @@ def test_no_rule_overrides_the_denial_of_a_mode(tool, action):
 @pytest.mark.parametrize("ruled", ["allow", "ask", "deny", None])
 @pytest.mark.parametrize("risk", ["safe", "dangerous"])
 def test_rules_and_mode_are_combined(mode, ruled, risk):
-    default = mode_vote(mode, SHELL, SHELL.effects, Circumstances(rules=True, risk=risk))
+    default = mode_vote(mode, SHELL, SHELL.effects, Circumstances(strict=True, risk=risk))
     vote = None if ruled is None else Vote(ruled, "rules", "a rule")
 
     settled = settle(mode, vote, default)

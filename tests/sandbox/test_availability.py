@@ -51,6 +51,37 @@ def test_bubblewrap_is_found_and_the_result_is_cached(tmp_path):
 
 
 @needs_bubblewrap
+def test_a_program_that_can_no_longer_be_confined_ends_the_cached_result(tmp_path):
+    sandbox = Sandbox(str(tmp_path))
+    assert sandbox.availability().backend == "bubblewrap"
+    confined = profile(tmp_path)
+    with sandbox.confine(confined, str(tmp_path)) as launch:
+        error = launch.report.failure("true", 1, b"bwrap: No permissions to create new namespace")
+    sandbox.close()
+
+    assert error is not None
+    assert error.code == "sandbox_unavailable"
+    assert not (tmp_path / "sandbox.json").exists()
+
+
+def test_that_nothing_works_is_not_cached(only, tmp_path):
+    found = availability.find_afresh(str(tmp_path))
+
+    assert (tmp_path / "sandbox.json").exists() == found.works
+
+
+@needs_bubblewrap
+def test_probing_afresh_replaces_the_cached_result(tmp_path):
+    before = availability.find(str(tmp_path))
+    record = json.loads((tmp_path / "sandbox.json").read_bytes())
+    record["availability"]["facts"] = "remembered"
+    (tmp_path / "sandbox.json").write_text(json.dumps(record))
+
+    assert availability.find_afresh(str(tmp_path)) == before
+    assert availability.find(str(tmp_path)) == before
+
+
+@needs_bubblewrap
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"key": []}', '{"key": 1, "availability": {}}'])
 def test_an_invalid_record_is_replaced(tmp_path, text):
     (tmp_path / "sandbox.json").write_text(text)

@@ -32,7 +32,7 @@ RUN = ApprovalRequest(
 EDIT = ApprovalRequest(
     "edit_file",
     {"path": "a.py", "old_text": "x", "new_text": "y"},
-    "there is a rule file",
+    "no rule allows this",
     "edit",
     diff="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n",
     rules=("Write(path:./a.py)",),

@@ -131,7 +131,7 @@ def test_rules_apply_to_the_named_tool_and_a_denied_wrapper_cannot_be_used(base,
 def test_allowing_the_wrapper_allows_no_tool_that_asks(base):
     os.makedirs(environment(base)["HILT_CONFIG_DIR"])
     rules = Folder(environment(base)["HILT_CONFIG_DIR"])
-    rules.write("permissions.yaml", json.dumps({"permissions": {"allow": ["tool_call"]}}))
+    rules.write("permissions.yaml", json.dumps({"default": "ask", "allow": ["tool_call"]}))
     with temporary_runtime(base) as (runtime, _):
         result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hilt.policy.subject import Subject
 
 (RULES,) = loaders.paths_of("rules", "config")
+_, JCLI_RULES = loaders.paths_of("rules")
 
 
 class Rulebook:
@@ -46,6 +47,7 @@ class Rulebook:
         self._nearest = [self._personal, *_rule_files(place.root)]
         self.rulesets: tuple[RuleSet, ...] = ()
         self.has_files = False
+        self.is_strict = False
         self.has_project_files = False
 
     def files(self) -> list[ProjectFile]:
@@ -75,6 +77,7 @@ class Rulebook:
             return
         self.rulesets = tuple(self._read_all([file for file, _ in present]))
         self.has_files, self.has_project_files = bool(present), needs_trust
+        self.is_strict = any(rules.strict for rules in self.rulesets)
         self._stamps = stamps if all(is_settled(stamp) for _, stamp in present) else None
 
     def notes(self) -> list[str]:
@@ -118,7 +121,9 @@ class Rulebook:
             reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
             return rules.broken(label, f"{place}, line 1: the file cannot be read: {reason}.", trusted=personal)
         trusted = personal or self._is_trusted(file, sha256(data))
-        return rules.parse(text, label, self._names(), trusted=trusted, home=self._place.home, path=place)
+        ruleset = rules.parse(text, label, self._names(), trusted=trusted, home=self._place.home, path=place)
+        # in j-cli's files, the default is confirmation
+        return ruleset._replace(strict=ruleset.strict or file.path == JCLI_RULES)
 
 
 def upward(root: str, home: str) -> Iterator[str]:

@@ -113,7 +113,7 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     full = settings["shell.sandbox"] == "full" and mode != "plan"
     available = None if full or not runs_command else ctx.processes.sandbox
     circumstances = modes.Circumstances(
-        rules=authority.rulebook.has_files,
+        strict=authority.rulebook.is_strict,
         risk=None if risk is None else risk.level,
         # a preview changes nothing
         forced=prepared.args.get("force") is True or prepared.args.get("preview") is True,

@@ -25,6 +25,7 @@ from hilt.surroundings import Surroundings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
+    from hilt.sandbox.backend import Availability
 
 
 class Finding(NamedTuple):
@@ -154,13 +155,15 @@ def _search_path(runtime: Runtime) -> Iterator[Finding]:
 
 
 def sandbox(surroundings: Surroundings | None) -> list[Finding]:
-    """Return which sandbox is available, and whether commands can be undone."""
-    from hilt.sandbox.sandbox import Sandbox
+    """Probe which sandbox is available, and whether commands can be undone."""
+    from hilt.sandbox import availability
 
-    box = Sandbox(places.state_dir(os.environ))
-    if surroundings is not None:
-        box.find_program = surroundings.find
-    available = box.availability()
+    found_programs = () if surroundings is None else (surroundings.find,)
+    return sandbox_findings(availability.find_afresh(places.state_dir(os.environ), *found_programs))
+
+
+def sandbox_findings(available: Availability) -> list[Finding]:
+    """Return what a probe found, and whether commands can be undone."""
     level = "wrong" if not available.works else "missing" if available.is_partial else "ok"
     undo = Finding("ok", "undo", "dangerous commands can be undone and previewed")
     if not available.has("layers"):

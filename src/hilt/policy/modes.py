@@ -23,12 +23,13 @@ PROFILES: tuple[ProfileName, ...] = ("full", "minimal", "nano")  # each is a sub
 class Circumstances(NamedTuple):
     """What the default decision on a call depends on besides the tool.
 
-    `rules` is set when there is a rule file. `risk`, `forced`, `sandboxed` and `full` (the user disabled the sandbox)
-    are about commands; the risk is None when unknown, as for input to a job. `action` is the argument of that name.
+    `strict` is set when a rule file makes asking the default. `risk`, `forced`, `sandboxed` and `full` (the user
+    disabled the sandbox) are about commands; the risk is None when unknown, as for input to a job. `action` is the
+    argument of that name.
     `may_look` is set when the user has approved the tool's actions that only look, for this session.
     """
 
-    rules: bool = False
+    strict: bool = False
     risk: Literal["safe", "caution", "dangerous"] | None = None
     forced: bool = False
     sandboxed: bool = True
@@ -137,9 +138,9 @@ def _custom(mode: Mode, tool: Tool) -> Vote:
 
 
 def _built_in(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Circumstances) -> Vote:
-    """Return the strictest default of the effects; yolo mode ignores that there is a rule file, and never asks."""
+    """Return the strictest default of the effects; yolo mode never asks."""
     if mode == "yolo":
-        circumstances = circumstances._replace(rules=False)
+        circumstances = circumstances._replace(strict=False)
     strictest = decide(_default(effect, tool, circumstances) for effect in sorted(effects))
     if strictest.verdict != "ask":
         return strictest
@@ -150,13 +151,13 @@ def _built_in(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Ci
     return strictest
 
 
-_NO_RULE = "there is a rule file and no rule allows this"
+_NO_RULE = "no rule allows this, and a rule file makes asking the default"
 DANGEROUS = "the command is dangerous, and force is not set"
 NO_SANDBOX = "no sandbox is available"
 
 
 def _default(effect: str, tool: Tool, circumstances: Circumstances) -> Vote:
-    """Return the default vote on one effect of a built-in tool, with or without a rule file."""
+    """Return the default vote on one effect of a built-in tool."""
     traits = tool.traits
     if traits.approval == "always" and circumstances.action in traits.no_approval_actions:
         return Vote("allow", "default", f"this action of {tool.name} only reads")
@@ -167,24 +168,24 @@ def _default(effect: str, tool: Tool, circumstances: Circumstances) -> Vote:
     if effect == "read":
         return Vote("allow", "default", "it only reads")
     if effect == "write":
-        return _unless_rules(circumstances, "it writes inside the workspace, and undo can restore it")
+        return _unless_strict(circumstances, "it writes inside the workspace, and undo can restore it")
     if effect == "execute":
         return _execution(circumstances)
     if effect == "network":
-        return _unless_rules(circumstances, "its network access is restricted")
+        return _unless_strict(circumstances, "its network access is restricted")
     if traits.plan:
         return Vote("allow", "default", "it changes nothing by itself")
     return Vote("ask", "default", f"it has the effect {effect}")
 
 
-def _unless_rules(circumstances: Circumstances, reason: str) -> Vote:
-    if circumstances.rules:
+def _unless_strict(circumstances: Circumstances, reason: str) -> Vote:
+    if circumstances.strict:
         return Vote("ask", "default", _NO_RULE)
     return Vote("allow", "default", reason)
 
 
 def _execution(circumstances: Circumstances) -> Vote:
-    if circumstances.rules:
+    if circumstances.strict:
         return Vote("ask", "default", _NO_RULE)
     if circumstances.risk == "dangerous" and not circumstances.forced:
         return Vote("deny", "default", DANGEROUS)

@@ -433,7 +433,7 @@ def _check_spelling(name: str, names: Names) -> None:
     folded: dict[str, set[str]] = {}
     for known in names.twins:
         folded.setdefault(_plain_word(known), set()).add(known)
-    close_words = get_close_matches(_plain_word(name), folded, n=3, cutoff=0.8)
+    close_words = get_close_matches(_plain_word(name), folded, n=3, cutoff=0.75)
     if close_words:
         similar = sorted(known for word in close_words for known in folded[word])
         scope = frozenset(twin for known in similar for twin in names.twins[known] | {known})

@@ -1,6 +1,7 @@
 """Rule files: which calls the user allows, wants to approve, or denies.
 
     permissions:            # optional; without it, the keys are at the top level
+      default: ask          # calls that no rule matches and that do more than read need approval
       allow_all: false
       network: true         # false denies every call that uses the network
       allow: [RULE, ...]
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MAX_RULES = 2000
 
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
-_KEYS = ("allow_all", "network", *_LISTS)
+_KEYS = ("default", "allow_all", "network", *_LISTS)
 _PATH_TOOLS = {"read": "read_file", "write": "write_file"}  # the tool names in granted path rules
 
 
@@ -64,13 +65,17 @@ class RuleProblem(NamedTuple):
 
 
 class RuleSet(NamedTuple):
-    """The rules of one source. `notes` are for people: rules for tools that do not exist."""
+    """The rules of one source. `notes` are for people: rules for tools that do not exist.
+
+    With `strict`, calls that no rule matches and that do more than read need approval.
+    """
 
     file: str
     rules: tuple[Rule, ...] = ()
     problems: tuple[RuleProblem, ...] = ()
     notes: tuple[str, ...] = ()
     trusted: bool = True
+    strict: bool = False
 
 
 class Ruling(NamedTuple):
@@ -160,10 +165,12 @@ class _RuleReader:
         self._problems: list[RuleProblem] = []
         self._notes: list[str] = []
         self._is_full = False
+        self._strict = False
 
     def ruleset(self, *, trusted: bool) -> RuleSet:
         """Return the rules and problems so far."""
-        return RuleSet(self._file, tuple(self._rules), tuple(self._problems), tuple(self._notes), trusted)
+        rules, problems, notes = tuple(self._rules), tuple(self._problems), tuple(self._notes)
+        return RuleSet(self._file, rules, problems, notes, trusted, self._strict)
 
     def read(self, data: Any, *, trusted: bool) -> RuleSet:
         """Read the value of a file."""
@@ -186,7 +193,11 @@ class _RuleReader:
     def _keys(self, data: dict[Any, Any], path: yaml12.Path) -> None:
         for key, value in data.items():
             line = self._line((*path, key))
-            if key == "allow_all":
+            if key == "default":
+                self._strict = self._strict or value == "ask"
+                if value != "ask":
+                    self._broken("default must be ask; without it, hilt's own defaults apply", line)
+            elif key == "allow_all":
                 if value is True:
                     self._rules.append(
                         Rule("allow", "allow_all: true", rule_forms.Whole(rule_forms.EVERYTHING), self._file, line)

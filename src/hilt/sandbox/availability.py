@@ -1,4 +1,4 @@
-"""Which backend works on this system: probed once, and cached until something changes."""
+"""Which backend works on this system: cached until something changes, or a sandbox cannot be set up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from hilt.sandbox import backend
 from hilt.sandbox.backend import Availability, Backend, FindProgram
 
-_FORMAT = 7
+_FORMAT = 8
 _RECORD = "sandbox.json"
 
 
@@ -20,7 +20,10 @@ def _nowhere(name: str) -> None:
 
 
 def find(state: str, find_program: FindProgram = _nowhere) -> Availability:
-    """Return which backend works here, from the cache if it is still valid."""
+    """Return which backend works here, from the cache if it is still valid.
+
+    That none works is not cached: the cause may be a setting of the kernel, which no file shows.
+    """
     path = os.path.join(state, _RECORD)
     with suppress(OSError, ValueError, TypeError, KeyError):
         with open(path, "rb") as file:
@@ -28,9 +31,22 @@ def find(state: str, find_program: FindProgram = _nowhere) -> Availability:
         fields = record["availability"]
         if record["key"] == _key(fields["backend"], find_program):
             return Availability(**{**fields, **{name: tuple(fields[name]) for name in ("missing", "features")}})
+    return find_afresh(state, find_program)
+
+
+def find_afresh(state: str, find_program: FindProgram = _nowhere) -> Availability:
+    """Probe which backend works here, and cache it."""
+    forget(state)
     available = probe(state, find_program)
-    _remember(path, available, find_program)
+    if available.works:
+        _remember(os.path.join(state, _RECORD), available, find_program)
     return available
+
+
+def forget(state: str) -> None:
+    """Remove the cached result: the next process probes again."""
+    with suppress(OSError):
+        os.unlink(os.path.join(state, _RECORD))
 
 
 def probe(state: str, find_program: FindProgram = _nowhere, backends: Iterable[Backend] | None = None) -> Availability:

@@ -175,7 +175,7 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
             "--setenv",
             tuple(descriptors),
             StartSteps(entered, mounts, sockets=sockets),
-            _Report(watch, descriptors[1]),
+            _Report(watch, descriptors[1], start.shared.state),
             shielding=True,
             layer=layer,
         )
@@ -184,9 +184,10 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
 class _Report(Report):
     """The report of a watch, and what bubblewrap says: it writes an exit code to a file if the program itself ran."""
 
-    def __init__(self, watch: Report, status: int) -> None:
+    def __init__(self, watch: Report, status: int, state: str) -> None:
         self._watch = watch
         self._status = status
+        self._state = state
 
     def failure(self, program: str, code: int, output: bytes) -> ToolError | None:
         if b"exit-code" in os.pread(self._status, _STATUS_BYTES, 0):
@@ -201,6 +202,9 @@ class _Report(Report):
             return refusal(program, "exec", number)
         if printed.startswith("bwrap: Can't chdir to "):
             return refusal(program, "cwd", number)
+        from hilt.sandbox import availability
+
+        availability.forget(self._state)  # what worked may no longer
         return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {printed}.")
 
     def notes(self) -> tuple[str, ...]:

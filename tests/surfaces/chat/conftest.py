@@ -33,8 +33,8 @@ def chat(command: Command) -> Iterator[Callable[..., ChatScreen]]:
 
 @pytest.fixture
 def asks(command: Command) -> None:
-    """There is a rule file, so commands that no rule allows need approval."""
+    """Commands that no rule allows need approval."""
     rules = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(rules), exist_ok=True)
     with open(rules, "w", encoding="utf-8") as file:
-        file.write("allow: ['Bash(echo:*)']\n")
+        file.write("default: ask\nallow: ['Bash(echo:*)']\n")

@@ -45,6 +45,27 @@ def test_arguments_are_converted_by_the_schema(command, words, result):
     assert envelope(command, *words)["result"] == result
 
 
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (["read_file", "path=a.txt", "tail=1"], "3\tthree\n"),
+        (["list_dir"], '{"entries":["a.txt"],"truncated":false,"total_count":1}\n'),
+    ],
+)
+def test_text_prints_what_a_model_reads_and_nothing_else(command, words, text):
+    done = command.run("call", "--text", *words)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == text
+
+
+def test_a_failed_call_prints_no_text(command):
+    done = command.run("call", "--text", "read_file", "path=none.txt")
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"file_not_found: ")
+
+
 def test_arrays_are_passed_as_json(command):
     reply = envelope(command, "multi_read", 'files=[{"path":"a.txt","tail":1}]')
 

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 
+from hilt.desk.diagnosis import sandbox_findings
 from hilt.sandbox import availability, landlock
 from hilt.sandbox.backend import Availability
+from hilt.surfaces.cli.doctor import lines_of
 
 
 def test_doctor_reports_components_and_problems(command):
@@ -88,23 +91,27 @@ def test_a_broken_rule_is_reported_too(command):
     assert wrong["remedy"]
 
 
-def test_a_missing_sandbox_is_three_lines(command):
+def test_a_missing_sandbox_is_three_lines():
     remedy = "Install bubblewrap: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."
-    partial = Availability(
-        "landlock", "bubblewrap is not installed. Landlock confines in part.", landlock.missing(3), remedy
-    )
-    availability._remember(os.path.join(command.state, "sandbox.json"), partial)
+    gaps = landlock.missing(3)
+    partial = Availability("landlock", "bubblewrap is not installed. Landlock confines in part.", gaps, remedy)
 
-    lines = command.run("doctor").stdout.decode().splitlines()
+    finding, _ = sandbox_findings(partial)
 
-    at = next(number for number, line in enumerate(lines) if line.split()[1:2] == ["sandbox"])
-    assert [line[26:] for line in lines[at : at + 3]] == [
-        "bubblewrap is not installed.",
-        f"Landlock confines in part; --json lists {len(landlock.missing(3))} gaps.",
-        f"-> {remedy}",
+    assert lines_of(finding) == [
+        f"missing  {'sandbox':16} bubblewrap is not installed.",
+        f"{'':26}Landlock confines in part; --json lists {len(gaps)} gaps.",
+        f"{'':26}-> {remedy}",
     ]
-    assert lines[at].startswith("missing  sandbox ")
-    assert not lines[at + 3].startswith(" ")
-    [finding] = [finding for finding in findings(command) if finding["name"] == "sandbox"]
-    assert finding["lacks"] == list(landlock.missing(3))
-    assert "hilt doctor --json lists" in " ".join(command.run("init", "--print").stdout.decode().split())
+    assert finding.lacks == gaps
+
+
+def test_doctor_and_init_probe_the_sandbox_afresh(command):
+    for words in (["doctor"], ["init", "--print"]):
+        record = os.path.join(command.state, "sandbox.json")
+        os.makedirs(command.state, mode=0o700, exist_ok=True)
+        availability._remember(record, Availability("landlock", "An old result."))
+
+        assert "An old result" not in command.run(*words).stdout.decode()
+        with suppress(FileNotFoundError), open(record, encoding="utf-8") as file:
+            assert "An old result" not in file.read()

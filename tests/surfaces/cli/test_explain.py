@@ -34,7 +34,7 @@ SHELL = {"tool": "Bash", "args": {"command": "ls; sudo make"}}
 
 
 def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command):
-    rules(command, "allow:\n- Bash\ndeny:\n- 'Bash:.*sudo.*'\n")
+    rules(command, "default: ask\nallow: [Bash]\ndeny:\n- 'Bash:.*sudo.*'\n")
     rules(command, "hooks:\n- {event: pre_tool_execution, command: touch ran, match: Bash}\n", "hooks.yaml")
 
     done = command.run("explain", json.dumps(SHELL))
@@ -48,7 +48,7 @@ def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command
     ]
     assert "  execute  ls; sudo make" in lines
     assert "  vote     deny  rules: Bash:.*sudo.* (permissions.yaml, line 4) denies this call" in lines
-    assert "  vote     ask   default: there is a rule file and no rule allows this" in lines
+    assert "  vote     ask   default: no rule allows this, and a rule file makes asking the default" in lines
     assert sum("would run" in line for line in lines) == 1
     assert command.folder.tree() == {}
 
@@ -57,7 +57,8 @@ def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command
     "text, words, request_, decision, voter, votes",
     [
         ("", (), WRITE, "allow", "default", ["default"]),
-        ("allow: [Read]", (), WRITE, "ask", "default", ["default"]),
+        ("allow: [Read]", (), WRITE, "allow", "default", ["default"]),
+        ("default: ask", (), WRITE, "ask", "default", ["default"]),
         ("allow: [Write]", (), WRITE, "allow", "rules", ["rules", "default"]),
         ("ask: [Write]", (), WRITE, "ask", "rules", ["rules", "default"]),
         ("deny: [Write]", ("--mode", "yolo"), WRITE, "deny", "rules", ["rules", "default"]),
@@ -70,8 +71,8 @@ def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command
             "mode",
             ["mode"],
         ),
-        ("allow: [Read]", ("--mode", "auto-accept"), WRITE, "allow", "mode", ["mode"]),
-        ("allow: [Read]", ("--mode", "scheduler"), WRITE, "deny", "default", ["default"]),
+        ("default: ask", ("--mode", "auto-accept"), WRITE, "allow", "mode", ["mode"]),
+        ("default: ask", ("--mode", "scheduler"), WRITE, "deny", "default", ["default"]),
         ("", (), {"tool": "read_file", "args": {"path": "/etc/shadow"}}, "deny", "paths", ["default", "paths"]),
         (
             "",
@@ -96,13 +97,40 @@ def test_every_vote_is_shown_with_its_voter(command, text, words, request_, deci
 
 
 def test_a_grant_is_shown(command):
-    rules(command, "allow: [Read]\n")
+    rules(command, "default: ask\n")
     command.ask(WRITE, words=("--approve", "always"))
 
     explanation = explained(command, WRITE)
 
     assert (explanation["decision"], explanation["voter"]) == ("allow", "grants")
     assert [vote["verdict"] for vote in explanation["votes"]] == ["ask", "allow"]
+
+
+@pytest.mark.parametrize(
+    "words, tool, decision",
+    [
+        (["rm -rf src"], "run_shell", "deny"),
+        (["ls -l | wc"], "run_shell", "allow"),
+        (["write_file", "path=a.txt", "content=x"], "write_file", "allow"),
+        (["Write", "file_path=a.txt", "content=x", "--dialect", "claude_code"], "write_file", "allow"),
+        (["read_file", "path=../a.txt"], "read_file", "deny"),
+        (["list_dir"], "list_dir", "allow"),
+        ([json.dumps(SHELL)], "run_shell", "deny"),
+    ],
+)
+def test_a_call_may_be_a_command_a_tool_with_arguments_or_json(command, words, tool, decision):
+    done = command.run("explain", "--json", *words)
+
+    explanation = json.loads(done.stdout)
+    assert (explanation["tool"], explanation["decision"]) == (tool, decision)
+    assert done.returncode == EXITS[decision]
+    assert command.folder.tree() == {}
+
+
+def test_an_argument_that_the_tool_does_not_have_is_an_error(command):
+    done = command.run("explain", "read_file", "file=a.txt")
+
+    assert (done.returncode, b"unknown argument 'file'" in done.stderr) == (2, True)
 
 
 def test_broken_and_untrusted_files_are_noted(command):
@@ -165,13 +193,13 @@ def test_a_broken_file_fails_closed_and_is_reported_on_every_surface(command, su
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_an_untrusted_file_only_tightens_and_says_so_on_every_surface(command, surface):
-    command.folder.write(".hilt/permissions.yaml", "allow_all: true\ndeny: [Edit]\n")
+    command.folder.write(".hilt/permissions.yaml", "default: ask\nallow_all: true\ndeny: [Edit]\n")
 
     asks = surface(command, WRITE)
     reads = surface(command, {"tool": "list_dir", "args": {}})
 
     assert (asks["ok"], asks["error_code"]) == (False, "approval_required")
-    assert ".hilt/permissions.yaml, line 1" in asks["error"]
+    assert ".hilt/permissions.yaml, line 2" in asks["error"]
     assert "not trusted" in asks["error"]
     assert ".hilt/permissions.yaml is not trusted" in str(reads["meta"]["policy"])
 
@@ -223,7 +251,7 @@ def test_a_tool_hidden_by_a_flag_is_not_listed(command):
         assert ("undo" in names) is (not words)
 
 
-@pytest.mark.parametrize("request_text", ["nonsense", "[]", '{"args": {}}', '{"cancel": 1}', '{"tool": 1}'])
+@pytest.mark.parametrize("request_text", ["{", '{"args": {}}', '{"cancel": 1}', '{"tool": 1}'])
 def test_an_invalid_request_is_reported_without_a_traceback(command, request_text):
     done = command.run("explain", request_text)
 

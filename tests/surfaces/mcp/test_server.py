@@ -398,7 +398,7 @@ def test_a_headless_host_is_not_asked(command, kind):
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
 def test_an_always_answer_is_stored(command, kind):
-    config(command, "permissions.yaml", "allow: [Read]\n")
+    config(command, "permissions.yaml", "default: ask\n")
     elicit, forms = accepting(decision="always")
 
     async def test() -> None:

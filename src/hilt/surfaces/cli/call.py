@@ -29,7 +29,9 @@ JSON. hilt call TOOL --help lists the arguments of a tool."""
     parser.add_argument("tool", metavar="TOOL", help="The name of the tool")
     parser.add_argument("pairs", metavar="KEY=VALUE", nargs="*", help="Its arguments")
     parser.add_argument("--json", metavar="OBJECT", type=_json_object, default={}, help="Arguments as a JSON object")
-    parser.add_argument("--raw", action="store_true", help="Print the raw JSON reply")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--raw", action="store_true", help="Print the raw JSON reply")
+    form.add_argument("--text", action="store_true", help="Print only the result, as a model reads it")
     parser.examples = [
         ("hilt call read_file path=README.md tail=5", "Show the last lines of a file"),
         ("hilt call edit_file --help", "List the arguments of edit_file"),
@@ -42,11 +44,13 @@ def _run(options: Options, arguments: Namespace) -> int:
     raw: bool = arguments.raw
     try:
         with open_runtime(options, keeps_jobs=False, **person()) as runtime, closed_by_signals(runtime):
-            match = runtime.parts.catalog.find(arguments.tool, runtime.settings["dialect"])
-            schema = match.entry.schema if match.entry is not None else match.tool.schema
-            args = {**arguments.json, **_typed(schema, arguments.pairs, f"hilt call {arguments.tool}")}
+            pairs = typed_arguments(runtime, arguments.tool, arguments.pairs, f"hilt call {arguments.tool}")
+            args = {**arguments.json, **pairs}
             call = Call(arguments.tool, args)
             result = request(runtime, options, call)
+            if arguments.text and result.ok:
+                sys.stdout.write(_plain(result))
+                return 0
             if not raw and sys.stdout.isatty():
                 _show_call(runtime, call, result)
             return show(result, raw=raw)
@@ -62,6 +66,12 @@ def _show_call(runtime: Runtime, call: Call, result: Result) -> None:
     if lines is not None:
         sys.stdout.write(inert(lines) + "\n")
         sys.stdout.flush()  # before the error, which goes to standard error
+
+
+def _plain(result: Result) -> str:
+    """Return what a model reads; on a terminal without characters that control it."""
+    text = inert(result.result) if sys.stdout.isatty() else result.result
+    return text.rstrip("\n") + "\n"
 
 
 def show(result: Result, *, raw: bool) -> int:
@@ -132,8 +142,10 @@ def _json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _typed(schema: Schema, pairs: list[str], command: str) -> dict[str, Any]:
-    """Convert KEY=VALUE pairs to the types in the schema; `command` is the one whose help lists the arguments."""
+def typed_arguments(runtime: Runtime, tool: str, pairs: list[str], command: str) -> dict[str, Any]:
+    """Convert KEY=VALUE pairs to the types in a tool's schema; `command` is the one whose help lists the arguments."""
+    match = runtime.parts.catalog.find(tool, runtime.settings["dialect"])
+    schema = match.entry.schema if match.entry is not None else match.tool.schema
     properties: dict[str, Any] = schema.get("properties", {})
     args: dict[str, Any] = {}
     for pair in pairs:

@@ -93,7 +93,7 @@ def run(options: Options, words: list[str]) -> int:
 
         sys.stdout.write(help_text.overview())
         return 0
-    if name in ("--version", "-V"):
+    if name in ("--version", "-V", "version"):
         from hilt import __version__
 
         sys.stdout.write(f"hilt {__version__}\n")

@@ -1,4 +1,4 @@
-"""`hilt explain '{...}'`: show the decision on a call with every vote, without running anything."""
+"""`hilt explain`: show the decision on a call with every vote, without running anything."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import sys
 from hilt import wire
 from hilt.call import Call
 from hilt.desk.explanation import ExplainedCall, explain
+from hilt.errors import ToolError
 from hilt.output.terminal import clip, inert
+from hilt.runtime import Runtime
 from hilt.surfaces import Usage
+from hilt.surfaces.cli.call import typed_arguments
 from hilt.surfaces.cli.layout import print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.opening import open_runtime
@@ -21,28 +24,42 @@ def build(parser: Parser) -> None:
     parser.run = _run
     parser.details = """Nothing runs; hooks and scripts that would run are listed. The exit status is 0 if the call is
 allowed, 3 if it needs approval, and 1 if it is denied."""
-    parser.add_argument("request", metavar="REQUEST", help="The call, as JSON")
+    parser.add_argument("call", metavar="CALL", help="A shell command, the name of a tool, or a request as JSON")
+    parser.add_argument("pairs", metavar="KEY=VALUE", nargs="*", help="The arguments of the tool")
     parser.add_argument("--json", action="store_true", help="Print JSON")
     parser.examples = [
-        ("""hilt explain '{"tool": "run_shell", "args": {"command": "rm a"}}'""", "Show why a command is denied"),
-        ("""hilt explain --mode plan '{"tool": "list_dir"}'""", "Show the decision in another mode"),
+        ("hilt explain 'rm -rf src'", "Show why a command is denied"),
+        ("hilt explain write_file path=a.txt content=x", "Show the decision on another tool"),
+        ("""hilt explain --mode plan '{"tool": "list_dir"}'""", "Show the decision on a request in another mode"),
     ]
 
 
 def _run(options: Options, arguments: Namespace) -> int:
-    try:
-        call = wire.decode_request(arguments.request.encode())
-    except wire.Refused as refused:
-        raise Usage(str(refused)) from None
-    if not isinstance(call, Call):
-        raise Usage("explain takes a call, not a cancel request")
     with open_runtime(options) as runtime:
-        explained = explain(runtime, call)
+        explained = explain(runtime, _call(runtime, arguments.call, arguments.pairs))
     if arguments.json:
         print_json(explained)
     else:
         sys.stdout.write(_text(explained))
     return _EXITS[explained.decision]
+
+
+def _call(runtime: Runtime, text: str, pairs: list[str]) -> Call:
+    """Return the call that a text stands for: a request, a tool with these arguments, or a shell command."""
+    if text.lstrip().startswith("{") and not pairs:
+        try:
+            call = wire.decode_request(text.encode())
+        except wire.Refused as refused:
+            raise Usage(str(refused)) from None
+        if not isinstance(call, Call):
+            raise Usage("explain takes a call, not a cancel request")
+        return call
+    try:
+        return Call(text, typed_arguments(runtime, text, pairs, f"hilt call {text}"))
+    except ToolError as error:
+        if pairs or error.code != "unknown_tool":
+            raise
+    return Call("run_shell", {"command": text})
 
 
 def _text(call: ExplainedCall) -> str:

@@ -1,21 +1,21 @@
-"""`hilt init`: set up a project. Every file is shown before it is written, and nothing is trusted."""
+"""`hilt init`: set up a project. Every file is shown before it is written, and nothing else is trusted."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from hilt import places
+from hilt.desk import trust
 from hilt.desk.diagnosis import sandbox
 from hilt.desk.mcp_hosts import HOSTS
 from hilt.desk.personal_files import SettingsChange, read_bytes
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
-from hilt.loaders import paths_of
+from hilt.loaders import ProjectFile, paths_of
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.doctor import lines_of
 from hilt.surfaces.cli.mcp_install import closing_lines, mode_of, proposal
@@ -29,19 +29,12 @@ RULES, _OTHER_RULES = paths_of("rules")
 # writes one change of a file, with the mode of a new one; returns whether it was written
 Writer = Callable[[SettingsChange, int], bool]
 
-_READ_ONLY_GIT = ("git status", "git diff", "git log", "git show")
-_HEADER = """\
-# What agents may do in this folder. Reading is allowed.
-# Calls that match no rule prompt.
-# Rules under allow take effect when you trust this file: hilt trust .
-# To see the decision on a call: hilt explain '{"tool": "list_dir"}'
+_PROPOSED = """\
+# What agents may do in this folder, beside hilt's defaults: read, change
+# files (hilt undo takes it back), and run commands in the sandbox, except
+# dangerous ones. To be asked about all but reads, add: default: ask
+# To see the decision on a command: hilt explain 'git push'
 permissions:
-  allow:
-    # hilt keeps the old content of each file; hilt undo reverts a change
-    - Write(path:**)
-    # commands that change nothing
-"""
-_FOOTER = """\
   ask:
     # what leaves this machine
     - Bash(git push:*)
@@ -118,46 +111,28 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
         say("\n")
     if not hosts:
         say(f"No MCP host was found. To list the supported hosts: {places.command('mcp', 'install')}\n\n")
-    _propose_rules(root, project, say, write)
+    _propose_rules(root, say, write)
     say(f"Try it: {_first_step(connected)}\n")
     return 0
 
 
-def _propose_rules(root: str, project: dict[str, Any], say: Callable[[str], object], write: Writer) -> None:
+def _propose_rules(root: str, say: Callable[[str], object], write: Writer) -> None:
     existing = next((name for name in (RULES, _OTHER_RULES) if os.path.lexists(os.path.join(root, name))), None)
     if existing is not None:
         say(f"{existing} already exists; it was not changed.\n\n")
         return
     path = os.path.join(root, RULES)
     try:
-        change = SettingsChange(path, path, read_bytes(path), rules_for(project).encode())
+        change = SettingsChange(path, path, read_bytes(path), _PROPOSED.encode())
     except ToolError as error:
         say(f"{RULES} was skipped: {error.message}\n\n")
         return
     if write(change, 0o666):
-        say(f"Read these rules once more, then trust them: {places.command('trust', '.')}\n")
+        state = places.state_dir(os.environ)
+        review = trust.review(state, ProjectFile("rules", root, RULES))
+        if review.content == change.after:  # what the person has just seen
+            trust.trust(state, review)
     say("\n")
-
-
-def rules_for(project: dict[str, Any]) -> str:
-    """Return the proposed rules for a project that detect_project describes."""
-    rules = [f"    - Bash({command}:*)\n" for command in _READ_ONLY_GIT]
-    own = [f"    - {json.dumps(f'Bash({command}:*)', ensure_ascii=False)}\n" for command in _own_commands(project)]
-    if own:
-        rules += ["    # the project's own tests and checks; they run in the sandbox\n", *own]
-    return _HEADER + "".join(rules) + _FOOTER
-
-
-def _own_commands(project: dict[str, Any]) -> Iterator[str]:
-    seen: set[str] = set()
-    for part in [project, *project.get("projects", ())]:
-        for name in ("test_command", "linter", "formatter"):
-            command = part.get(name)
-            # rules match words literally; a command with shell syntax or control characters is not proposed
-            if isinstance(command, str) and command.isprintable() and not set(command) & set("()*:;&|<>$`'\"\\#"):
-                if command and command not in seen:
-                    yield command
-                seen.add(command)
 
 
 def _summary(project: dict[str, Any]) -> str:
