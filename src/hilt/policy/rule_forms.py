@@ -435,7 +435,7 @@ def _check_spelling(name: str, names: Names) -> None:
         folded.setdefault(_plain_word(known), set()).add(known)
     close_words = get_close_matches(_plain_word(name), folded, n=3, cutoff=0.75)
     if close_words:
-        similar = sorted(known for word in close_words for known in folded[word])
+        similar = [known for word in close_words for known in sorted(folded[word])]
         scope = frozenset(twin for known in similar for twin in names.twins[known] | {known})
         raise BadForm(f"there is no tool {name}; did you mean {similar[0]}?", Scope(scope | {name}))
 
