@@ -90,6 +90,15 @@ def misleading(mark: bytes) -> bytes:
     )
 
 
+def header(width: int, height: int) -> bytes:
+    return b"\0\0\0\x0dIHDR" + struct.pack(">II", width, height) + b"\x08\0\0\0\0" + b"\0\0\0\0"
+
+
+def chunks(*chunks: bytes) -> bytes:
+    """A PNG of these chunks; Pillow, unlike libpng, takes its size from the last header."""
+    return b"".join((b"\x89PNG\r\n\x1a\n", *chunks, b"\0\0\0\0IDAT\0\0\0\0"))
+
+
 @pytest.mark.parametrize(
     "data, expected",
     [
@@ -102,6 +111,8 @@ def misleading(mark: bytes) -> bytes:
         (misleading(b"\xff\x01"), None),
         (b"\xff\xd8\xff\xee\0\0" + saved("JPEG")[2:], None),
         (saved("PNG")[:8] + b"\0\0\0\x08tEXt" + b"\0\0\0\1" * 3 + saved("PNG")[8:], None),
+        (chunks(header(1, 1), header(3000, 2000)), None),
+        (chunks(header(1, 1), b"\0\0\0\x04tEXtIDAT\0\0\0\0", header(3000, 2000)), None),
         (b"RIFF\0\0\0\0WEBPEXIF\x08\0\0\0" + b"\0" * 8 + saved("WEBP")[12:], None),
     ],
 )

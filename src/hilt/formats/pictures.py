@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from struct import error, unpack_from
 
-_SEGMENTS = 1000  # of a JPEG or GIF, before the header of its first frame
+_SEGMENTS = 1000  # of a PNG, JPEG or GIF, before its first pixels
+_PNG = b"\x89PNG\r\n\x1a\n"
 # first bytes of what programs may draw although its size is not found; what is not an image at all is never drawn
-_DRAWN = (b"\xff\xd8", b"GIF8", b"RIFF", b"\0\0\1\0", b"\0\0\2\0", b"\xff\x0a", b"\0\0\0\x0cJXL ")
+_DRAWN = (
+    *(_PNG, b"\xff\xd8", b"GIF8", b"RIFF", b"\0\0\1\0", b"\0\0\2\0", b"\xff\x0a", b"\0\0\0\x0cJXL "),
+    *(b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", b"II*\0", b"MM\0*", b"icns", b"8BPS", b"DDS ", b"qoif"),
+    *(b"P%d" % number for number in range(1, 8)),
+)
 _ALONE = (0x01, *range(0xD0, 0xDA))  # marks of a JPEG without a length
 
 
@@ -32,8 +37,8 @@ def hides_size(data: bytes) -> bool:
 
 def _dimensions(data: bytes) -> tuple[int, int] | None:
     width = height = 0
-    if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
-        width, height = unpack_from(">II", data, 16)
+    if data.startswith(_PNG):
+        width, height = _png(data)
     elif data.startswith((b"GIF87a", b"GIF89a")):
         width, height = _gif(data)
     elif data.startswith(b"BM"):
@@ -44,6 +49,22 @@ def _dimensions(data: bytes) -> tuple[int, int] | None:
     elif data.startswith(b"\xff\xd8"):
         width, height = _jpeg(data)
     return (width, height) if width and height else None
+
+
+def _png(data: bytes) -> tuple[int, int]:
+    """Return the size in the first chunk; none if there is another header, because some programs read the last one."""
+    kind, width, height = unpack_from(">4sII", data, 12)
+    if kind != b"IHDR":
+        return 0, 0
+    position = 33
+    for _ in range(_SEGMENTS):
+        kind = data[position + 4 : position + 8]
+        if kind == b"IHDR":
+            break
+        if kind in (b"IDAT", b""):
+            return width, height
+        position += 12 + unpack_from(">I", data, position)[0]
+    return 0, 0
 
 
 def _gif(data: bytes) -> tuple[int, int]:
