@@ -197,7 +197,7 @@ def test_declared_variables_may_name_the_workspace_except_in_path(place):
 def test_what_is_left_out_is_listed_with_its_reason(place):
     environ = {"PATH": f"{place.planted}::/bin", "EDITOR": f"{place.planted}/vim", "A": str(place.workspace)}
 
-    assert [tuple(item) for item in place.surroundings(**environ).left_out()] == [
+    assert list(place.surroundings(**environ).left_out()) == [
         ("PATH", str(place.planted), f"commands can write in {place.workspace}"),
         ("EDITOR", f"{place.planted}/vim", f"commands can write in {place.workspace}"),
     ]

@@ -4,8 +4,6 @@ A project's file is opened component by component from the root of its project, 
 trust in the files of one project must not extend to another that links to them.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,21 +111,20 @@ class LoadedFolder(NamedTuple):
         return ProjectFile(self.kind, root, os.path.relpath(path, root))
 
 
-class WritablePlaces(NamedTuple):
+class WritablePlaces:
     """Where tools can write: the workspace folders, except a configuration directory in them, which is read-only."""
 
-    roots: tuple[str, ...]  # real
-    config: str
+    def __init__(self, roots: Sequence[str], config: str) -> None:
+        """`roots` are the real paths of the folders."""
+        self._roots = sorted(roots, key=len, reverse=True)  # an inner folder before the one around it
+        self._config = config
 
     def root_of(self, path: str) -> str | None:
         """Return the root in which tools may be able to write a path."""
-        roots = (root for root in self.roots if is_below(path, root))
-        if is_below(path, self.config):
-            roots = (root for root in roots if is_below(root, self.config))
-        return max(roots, key=len, default=None)
-
-
-NOWHERE = WritablePlaces((), "")
+        root = next((root for root in self._roots if is_below(path, root)), None)
+        if root is not None and is_below(path, self._config) and not is_below(root, self._config):
+            return None
+        return root
 
 
 def writable_places(roots: Sequence[str], environ: Mapping[str, str]) -> WritablePlaces:

@@ -12,24 +12,14 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
 
-from hilt import variables
 from hilt.errors import ToolError
 
 Step = Callable[[str], tuple[str, str | None]]
 
 _LINKS_MAX = 40
 _SHEBANG_BYTES = 256
-_PATHS = re.compile(r"/[^\s:;,\"'=]*")
-
-
-class LeftOut(NamedTuple):
-    """A variable, or one folder in it, that is not passed on, and why."""
-
-    variable: str
-    value: str
-    reason: str
+_PATHS = r"/[^\s:;,\"'=]*"
 
 
 class Surroundings:
@@ -53,6 +43,8 @@ class Surroundings:
 
         Variables that a person `declared` for it may name paths in the workspace; the folders of PATH may not.
         """
+        from hilt import variables  # which calls without such a program do not need
+
         names = (self.given.keys() if only is None else self.given.keys() & only) - set(without)
         inherited = {name: value for name, value in self.given.items() if name in names}
         environment = {
@@ -83,12 +75,14 @@ class Surroundings:
         safe = [folder for folder in folders.split(os.pathsep) if not self._problem("PATH", folder)]
         return os.pathsep.join(safe) or os.defpath
 
-    def left_out(self) -> Iterator[LeftOut]:
-        """Yield what is not passed on because commands could change it."""
+    def left_out(self) -> Iterator[tuple[str, str, str]]:
+        """Yield what is not passed on because commands could change it: a variable, its value or a folder, and why."""
+        from hilt import variables
+
         for name, value in self.given.items():
             for entry, reason in variables.problems(name, value, self._problem):
                 if os.path.isabs(entry):
-                    yield LeftOut(name, entry, reason)
+                    yield name, entry, reason
 
     def advice(self, name: str) -> str:
         """Return a sentence on a program of this name that is on PATH but not used; empty if there is none."""
@@ -109,10 +103,12 @@ class Surroundings:
 
     def _problem(self, variable: str, value: str) -> str:
         """Return why a folder in a list, or the value of another variable, is unsafe; empty if it is safe."""
+        from hilt import variables
+
         if reason := variables.relative(variable, value):
             return reason
         if variable not in variables.FOLDERS:
-            starts = _PATHS.finditer(value) if variables.is_code(variable) else ()
+            starts = re.finditer(_PATHS, value) if variables.is_code(variable) else ()
             # a path may contain spaces and other separators
             paths = (path for match in starts for path in (match[0], value[match.start() :]))
             return next((f"commands can write in {place}" for place in map(self.place, paths) if place), "")
@@ -123,6 +119,8 @@ class Surroundings:
         return judged[1]
 
     def _problem_of_declared(self, variable: str, value: str) -> str:
+        from hilt import variables
+
         if variable == "PATH":
             return self._problem(variable, value)
         return "" if variable == "ENV" else variables.relative(variable, value)

@@ -18,7 +18,7 @@ from hilt.custom.precedence import NOTHING, CustomTools, ToolLayer, layered
 from hilt.custom.tool_cache import Cache, RememberedTool
 from hilt.formats.digests import sha256
 from hilt.formats.times import is_settled
-from hilt.loaders import NOWHERE, LoadedFolder, WritablePlaces, folders, writable_places
+from hilt.loaders import LoadedFolder, WritablePlaces, folders, writable_places
 from hilt.places import state_dir
 
 TYPE_CHECKING = False
@@ -128,7 +128,7 @@ class Discovery:
         readers: Mapping[Format, Reader],
         *,
         trusted: Callable[[], Trusted],
-        territory: WritablePlaces = NOWHERE,
+        territory: WritablePlaces | None = None,
         reserved: Collection[str] = (),
         cache: str | None = None,
         every: float = SCAN_SECONDS,
@@ -142,7 +142,7 @@ class Discovery:
         self.also = tuple(also)
         self._readers = readers
         self._trusted = trusted
-        self._territory = territory
+        self._territory = territory or WritablePlaces((), "")
         self._reserved = frozenset(reserved)
         self._cache = None if cache is None else Cache(cache)
         self._every = every

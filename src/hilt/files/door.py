@@ -17,11 +17,11 @@ from typing import NamedTuple
 from hilt.errors import ToolError
 from hilt.formats.names import GIT_PARTS, fold
 from hilt.handles import FILE, FOLDER, LISTED
-from hilt.homes import Homes
 from hilt.policy.paths import PathRules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.homes import Homes
     from hilt.policy.barriers import Barrier
 
 LINKS_MAX = 40
@@ -40,7 +40,7 @@ class Root:
         closed: Sequence[str] = (),
         read_only: Sequence[str] = (),
         installed: Callable[[], Sequence[str]] = tuple,
-        homes: Callable[[], Homes] = Homes,
+        homes: Callable[[], Homes] | None = None,
         is_library: bool = False,
     ) -> None:
         """`installed` and `homes` return what only matters for writes; the first write calls them."""
@@ -64,6 +64,10 @@ class Root:
     @cached_property
     def _homes(self) -> Homes:
         """The home directories inside this folder."""
+        if self._find_homes is None:
+            from hilt.homes import Homes
+
+            return Homes()
         return self._find_homes()
 
     def _inside(self, paths: Sequence[str]) -> frozenset[tuple[str, ...]]:

@@ -9,12 +9,13 @@ from hilt.formats.hidden_characters import HIDDEN, HIGH, SPACES
 
 # a JSON Schema pattern for text with a visible character; such patterns have no escapes above U+FFFF
 SOMETHING_VISIBLE = rf"[^\s{HIDDEN}]"
-_REMOVED = re.compile(rf"[{HIDDEN}{HIGH}\ud800-\udfff]")
 _IN_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # fast path for most pages
-_BREAKS = re.compile(r"\r\n?|[\x0b\x0c\u2028\u2029]")
-_BLANK_LINES = re.compile(r"\n(?:[ \t\xa0]*\n){2,}")
-_SHOWN = re.compile(rf"[{HIDDEN}{HIGH}{SPACES}\ud800-\udfff]")
-_MARKS = re.compile(r"[^\x00-\u02ff]{5,}")  # may contain too many combining marks
+# compiled when first used: most calls need none of them
+_REMOVED = rf"[{HIDDEN}{HIGH}\ud800-\udfff]"
+_BREAKS = r"\r\n?|[\x0b\x0c\u2028\u2029]"
+_BLANK_LINES = r"\n(?:[ \t\xa0]*\n){2,}"
+_SHOWN = rf"[{HIDDEN}{HIGH}{SPACES}\ud800-\udfff]"
+_MARKS = r"[^\x00-\u02ff]{5,}"  # may contain too many combining marks
 _MARKS_MAX = 4  # on one character: more would cover the lines around it
 _TYPOGRAPHIC = "\xa0\u2009\u202f\u3000"  # spaces in ordinary French, Chinese or Japanese text
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # they shape Persian and Indic words, and emoji
@@ -23,13 +24,13 @@ _JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # they shape Persian and Indic words, and
 def visible(text: str) -> str:
     """Remove control and invisible characters; normalize line breaks, and collapse empty lines."""
     if not text.isascii() or _IN_ASCII.search(text):
-        text = _REMOVED.sub(_of_emoji, _BREAKS.sub("\n", text))
-    return _BLANK_LINES.sub("\n\n", text)
+        text = re.sub(_REMOVED, _of_emoji, re.sub(_BREAKS, "\n", text))
+    return re.sub(_BLANK_LINES, "\n\n", text)
 
 
 def is_hidden(character: str) -> bool:
     """Whether a character is invisible, or is not a character of this Unicode version."""
-    return _REMOVED.match(character) is not None or unicodedata.category(character) in ("Co", "Cn")
+    return re.match(_REMOVED, character) is not None or unicodedata.category(character) in ("Co", "Cn")
 
 
 def shown(text: str, *, exact: bool) -> str:
@@ -38,12 +39,12 @@ def shown(text: str, *, exact: bool) -> str:
     Unless it must be `exact`, as before an approval, what ordinary text of any language has stays too.
     """
     if text.isascii():
-        return _SHOWN.sub(_picture, text)
-    text = _MARKS.sub(_limited, text)
+        return _IN_ASCII.sub(_picture, text)
+    text = re.sub(_MARKS, _limited, text)
     if exact:
-        text = _SHOWN.sub(_picture, text)
+        text = re.sub(_SHOWN, _picture, text)
         return text if text.isprintable() else "".join(char if _is_plain(char) else _code(char) for char in text)
-    return _SHOWN.sub(_ordinary, text)
+    return re.sub(_SHOWN, _ordinary, text)
 
 
 def revealed(text: str) -> str:
@@ -87,11 +88,11 @@ def _ordinary(match: re.Match[str]) -> str:
         return character
     if character in _JOINERS:
         before, after = match.string[start - 1 : start], match.string[end : end + 1]
-        joins = before == "\ufe0f" or (before > "\x7f" and not _SHOWN.match(before))
+        joins = before == "\ufe0f" or (before > "\x7f" and not re.match(_SHOWN, before))
         if character >= "\ufe00":
-            joins = (before > "\x7f" and not _SHOWN.match(before)) or after == "\u20e3"
+            joins = (before > "\x7f" and not re.match(_SHOWN, before)) or after == "\u20e3"
         elif joins:
-            joins = after > "\x7f" and not _SHOWN.match(after)
+            joins = after > "\x7f" and not re.match(_SHOWN, after)
         if joins:
             return character
     return _picture(match)

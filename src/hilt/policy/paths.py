@@ -123,7 +123,7 @@ class _Patterns:
 
 def is_glob(pattern: str) -> bool:
     """Whether a pattern has wildcards."""
-    return any(character in pattern for character in "*?")
+    return "*" in pattern or "?" in pattern
 
 
 def _compile(globs: Sequence[str], deep: Sequence[str]) -> re.Pattern[str]:

@@ -11,12 +11,12 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.files.door import Door, Root
 from hilt.files.workspace import Store, Workspace
-from hilt.homes import find_homes
 from hilt.loaders import folders
 from hilt.output.overflow import Overflow, split_long_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.homes import Homes
     from hilt.lsp.access import ServerAccess
     from hilt.parts import Parts
 
@@ -85,6 +85,12 @@ def _skill_roots(parts: Parts, others: Sequence[Root]) -> list[Root]:
 def _root(parts: Parts, path: str, label: str | None) -> Root:
     """Return a folder that an agent may use, with the paths in it that tools may not write."""
     writable = parts.settings["workspace.writable"]
+
+    def homes() -> Homes:
+        from hilt.homes import find_homes  # which calls that write nothing do not need
+
+        return find_homes((os.path.realpath(path),), parts.environ, writable)
+
     return Root(
         path,
         label=label,
@@ -92,7 +98,7 @@ def _root(parts: Parts, path: str, label: str | None) -> Root:
         closed=[parts.state, places.worktrees_dir(parts.state)],
         read_only=[parts.place.config],
         installed=lambda: places.installation(path, writable),
-        homes=lambda: find_homes((os.path.realpath(path),), parts.environ, writable),
+        homes=homes,
     )
 
 
