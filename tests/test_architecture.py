@@ -162,9 +162,6 @@ STILL_KNOTS: tuple[str, ...] = (
     "custom.definition custom.markdown_tools",
     "files.collecting files.command_changes files.copying files.draft files.exchanging files.recovery "
     "files.workspace files.writing",
-    "state.trail state.verification",
-    "surfaces.cli.__init__ surfaces.cli.command_table surfaces.cli.completion surfaces.cli.help_text "
-    "surfaces.cli.parsing surfaces.cli.tool_files surfaces.cli.tools surfaces.cli.trust",
     "surfaces.mcp.active_requests surfaces.mcp.calls surfaces.mcp.command surfaces.mcp.front surfaces.mcp.http "
     "surfaces.mcp.lines surfaces.mcp.messages surfaces.mcp.pipe surfaces.mcp.server "
     "surfaces.oneshot surfaces.opening surfaces.resident",

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from hilt import places
 from hilt.choices import FLAGS, choices
-from hilt.surfaces import handover
-from hilt.surfaces.cli import OPTIONS
+from hilt.surfaces import OPTIONS, handover
 from hilt.surfaces.resident import _with_coerced_locale
 from tests.marks import wait_until
 from tests.surfaces.native import Server, accept, build, has_run_python, serving, short_folder

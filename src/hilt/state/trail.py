@@ -465,7 +465,10 @@ class Trail:
                 (end, _), noted = self._end(log), self._head.read()
             self._flush()
             marks = self._db.read(ChainMarks.read)
-            all_breaks = find_breaks(self._all(), marks, noted, witnessed, end=end, has_head=self._head.exists)
+            has_head = self._head.exists
+            all_breaks = find_breaks(
+                self._all(), marks, noted, witnessed, end=end, has_head=has_head, chain_hash=chain_hash
+            )
             breaks = list(islice(all_breaks, BREAKS_MAX))
             if self._db.read(ChainMarks.read) == marks:  # otherwise rows were removed in the meantime
                 return breaks

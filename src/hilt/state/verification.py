@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hilt.state.head import SLOTS
-from hilt.state.trail import Row, chain_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
+    from hilt.state.trail import Row, TrailEntry
 
 _REBUILT = "it is not the recorded row: the chain was rebuilt"
 
@@ -47,11 +48,13 @@ def find_breaks(
     *,
     end: int,
     has_head: Callable[[], bool],
+    chain_hash: Callable[[bytes, TrailEntry], bytes],
 ) -> Iterator[Break]:
     """Yield the rows that do not match what was recorded, or that cannot be verified.
 
     `noted` are the hashes in the head file, `witnessed` those stored elsewhere, by row number. `end` was the newest row
-    in the log when the head file was read."""
+    in the log when the head file was read. `chain_hash` returns the hash of a row that follows another.
+    """
     for seq in sorted(seq for seq in witnessed if seq < marks.removed):
         yield Break(seq, f"it cannot be verified: it was removed with the rows up to {marks.removed}")
     previous, last, removal_recorded = marks.hash, marks.removed, not marks.removed
@@ -64,7 +67,7 @@ def find_breaks(
         if row.seq > last + 1:
             gap = f"it and the rows up to {row.seq - 1} are" if row.seq > last + 2 else "it is"
             yield Break(last + 1, f"{gap} missing")
-        elif not _follows(row, previous):
+        elif not _follows(row, previous, chain_hash):
             yield Break(row.seq, "it, or a row before it, was changed or moved")
         elif noted.get(row.seq, row.hash) != row.hash or witnessed.get(row.seq, row.hash) != row.hash:
             yield Break(row.seq, _REBUILT)
@@ -87,7 +90,7 @@ def find_breaks(
         )
 
 
-def _follows(row: Row, previous: bytes) -> bool:
+def _follows(row: Row, previous: bytes, chain_hash: Callable[[bytes, TrailEntry], bytes]) -> bool:
     try:
         return row.hash == chain_hash(previous, row.entry)
     except TypeError:

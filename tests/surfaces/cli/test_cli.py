@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from hilt.surfaces.cli import split
+from hilt.surfaces import split
 from tests.surfaces.commands import HILT, Command
 
 READ = '{"tool": "read_file", "args": {"path": "a.txt"}}'

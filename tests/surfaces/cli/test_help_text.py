@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hilt.surfaces.cli import OPTIONS, help_text, split
+from hilt.surfaces import OPTIONS, split
+from hilt.surfaces.cli import help_text
 from hilt.surfaces.cli.command_table import COMMANDS, GROUPS, parser_of
 from hilt.surfaces.cli.parsing import Parser
 

@@ -1,4 +1,4 @@
-"""The command `hilt`: global options, and the dispatch to one-shot requests or to a command.
+"""The command `hilt`: the dispatch to one-shot requests or to a command.
 
 A one-shot call goes to the resident process when it can, and that path imports nothing else.
 """
@@ -9,25 +9,14 @@ import atexit
 import os
 import sys
 
-from hilt.surfaces import Usage
+from hilt.surfaces import OPTIONS, Usage, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.errors import ToolError
+    from collections.abc import Iterable
 
-# options that every command takes, before or after its name: the placeholder of the value, and the help text
-OPTIONS = {
-    "workspace": ("DIR", "Work in this folder instead of the current one"),
-    "session": ("ID", "Use this session instead of the default one"),
-    "mode": ("MODE", "Which calls need approval"),
-    "approve": ("ANSWER", "How to answer approval prompts"),
-    "profile": ("PROFILE", "How many tools to offer"),
-    "tools": ("A,B", "Offer only these tools"),
-    "tools-dir": ("DIR", "Load custom tools from this folder too; may be repeated"),
-    "dialect": ("DIALECT", "Offer tools by the names of another system"),
-    "allow-private": ("HOST:PORT", "Let web tools reach this private address; may be repeated"),
-}
-_REPEATED = {"--tools-dir": os.pathsep, "--allow-private": ","}  # may be repeated: the separator that joins the values
+    from hilt.errors import ToolError
+    from hilt.surfaces.cli.parsing import Parser
 
 
 def program() -> int:
@@ -113,33 +102,6 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
-def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Separate the options that every command takes from the other arguments."""
-    options: dict[str, str] = {}
-    words: list[str] = []
-    remaining = iter(arguments)
-    for word in remaining:
-        name, equals, joined = word.partition("=")
-        if word == "--":
-            words += [word, *remaining]
-        elif name[:2] == "--" and name[2:] in OPTIONS:
-            value = joined if equals else next(remaining, None)
-            if not value:
-                raise Usage(f"{name} needs a value")
-            if name != "--workspace":
-                _require_utf8(value)
-            if name == "--workspace" and "workspace" in options and ("serve" in arguments or "worker" in arguments):
-                words.append(value)  # these take any number of folders
-                continue
-            earlier = options.get(name[2:]) if name in _REPEATED else None
-            options[name[2:]] = value if earlier is None else f"{earlier}{_REPEATED[name]}{value}"
-        else:
-            words.append(word)
-    for word in words:
-        _require_utf8(word)
-    return options, words
-
-
 def _check_choices(options: dict[str, str]) -> None:
     """Reject a value that is not one of the option's choices."""
     from hilt.choices import choices
@@ -150,12 +112,6 @@ def _check_choices(options: dict[str, str]) -> None:
             from hilt.surfaces.cli.parsing import suggestion
 
             raise Usage(f"--{name} takes {', '.join(allowed)}, not {value[:100]!r}{suggestion(value, allowed)}")
-
-
-def _require_utf8(word: str) -> None:
-    """Reject an argument that is not valid UTF-8: a JSON request could not contain it either."""
-    if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
-        raise Usage(f"{word!a} is not UTF-8")
 
 
 def _dispatch(options: dict[str, str], words: list[str]) -> int:
@@ -183,9 +139,64 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
 
         sys.stdout.write(help_text.first_steps())
         return 0
-    from hilt.surfaces.cli import command_table
+    return _run_command(options, words)
 
-    return command_table.run(options, words)
+
+def _run_command(options: dict[str, str], words: list[str]) -> int:
+    """Run the command named by the first word."""
+    name, *rest = words
+    if name == "help" and rest:
+        name, *rest = *rest, "--help"
+    if name in ("--help", "-h", "help"):
+        from hilt.surfaces.cli import help_text
+
+        sys.stdout.write(help_text.overview())
+        return 0
+    if name in ("--version", "-V", "version"):
+        from hilt import __version__
+
+        sys.stdout.write(f"hilt {__version__}\n")
+        return 0
+    if name == "--schema" or name.startswith("--schema="):
+        from hilt.surfaces.cli import tools
+
+        return tools.schema(options, [*name.split("=", 1)[1:], *rest])
+    from hilt.surfaces.cli.command_table import COMMANDS, parser_of
+
+    if name not in COMMANDS:
+        raise _unknown(name, COMMANDS)
+    parser, rest = parser_of(name).reached(rest)
+    before = rest[: rest.index("--")] if "--" in rest else rest
+    if "--help" in before or "-h" in before:
+        return _help(options, parser, [word for word in before if not word.startswith("-")])
+    try:
+        arguments = parser.read(rest)
+        assert parser.run is not None, "read rejects a command that only has subcommands"  # noqa: S101
+        return parser.run(options, arguments)
+    except Usage as error:
+        if error.command == "hilt":
+            error.command = parser.prog
+        raise
+
+
+def _help(options: dict[str, str], parser: Parser, words: list[str]) -> int:
+    if parser.prog == "hilt call" and words:
+        from hilt.surfaces.cli import tools
+
+        return tools.show(options, words[0])
+    from hilt.surfaces.cli import help_text
+
+    sys.stdout.write(help_text.of(parser))
+    return 0
+
+
+def _unknown(name: str, commands: Iterable[str]) -> Usage:
+    from hilt.surfaces.cli.parsing import suggestion
+
+    if name.startswith("-"):
+        names = ["--help", "--version", "--schema", *(f"--{option}" for option in OPTIONS)]
+        return Usage(f"unknown option {name!r}{suggestion(name, names)}")
+    return Usage(f"unknown command {name!r}{suggestion(name, commands)}")
 
 
 def _one_shot(options: dict[str, str]) -> int:

@@ -1,16 +1,13 @@
-"""The table of commands, grouped as in the help, and the dispatch to one of them."""
+"""The table of commands, grouped as in the help, and the parser of each."""
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import NamedTuple
 
-from hilt.surfaces import Usage
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.surfaces.cli.parsing import Options, Parser
+    from hilt.surfaces.cli.parsing import Parser
 
 
 class CliCommand(NamedTuple):
@@ -81,59 +78,3 @@ def parser_of(name: str) -> Parser:
     parser = Parser(f"hilt {name}", command.summary)
     getattr(import_module(command.module or f"hilt.surfaces.cli.{name}"), command.builder)(parser)
     return parser
-
-
-def run(options: Options, words: list[str]) -> int:
-    """Run the command named by the first word."""
-    name, *rest = words
-    if name == "help" and rest:
-        name, *rest = *rest, "--help"
-    if name in ("--help", "-h", "help"):
-        from hilt.surfaces.cli import help_text
-
-        sys.stdout.write(help_text.overview())
-        return 0
-    if name in ("--version", "-V", "version"):
-        from hilt import __version__
-
-        sys.stdout.write(f"hilt {__version__}\n")
-        return 0
-    if name == "--schema" or name.startswith("--schema="):
-        from hilt.surfaces.cli import tools
-
-        return tools.schema(options, [*name.split("=", 1)[1:], *rest])
-    if name not in COMMANDS:
-        raise _unknown(name)
-    parser, rest = parser_of(name).reached(rest)
-    before = rest[: rest.index("--")] if "--" in rest else rest
-    if "--help" in before or "-h" in before:
-        return _help(options, parser, [word for word in before if not word.startswith("-")])
-    try:
-        arguments = parser.read(rest)
-        assert parser.run is not None, "read rejects a command that only has subcommands"  # noqa: S101
-        return parser.run(options, arguments)
-    except Usage as error:
-        if error.command == "hilt":
-            error.command = parser.prog
-        raise
-
-
-def _help(options: Options, parser: Parser, words: list[str]) -> int:
-    if parser.prog == "hilt call" and words:
-        from hilt.surfaces.cli import tools
-
-        return tools.show(options, words[0])
-    from hilt.surfaces.cli import help_text
-
-    sys.stdout.write(help_text.of(parser))
-    return 0
-
-
-def _unknown(name: str) -> Usage:
-    from hilt.surfaces.cli import OPTIONS
-    from hilt.surfaces.cli.parsing import suggestion
-
-    if name.startswith("-"):
-        names = ["--help", "--version", "--schema", *(f"--{option}" for option in OPTIONS)]
-        return Usage(f"unknown option {name!r}{suggestion(name, names)}")
-    return Usage(f"unknown command {name!r}{suggestion(name, COMMANDS)}")

@@ -14,8 +14,7 @@ from argcomplete.shell_integration import shellcode
 
 from hilt.choices import choices
 from hilt.errors import ToolError
-from hilt.surfaces import Usage
-from hilt.surfaces.cli import OPTIONS, split
+from hilt.surfaces import OPTIONS, Usage, split
 from hilt.surfaces.cli.command_table import COMMANDS, TOP, parser_of
 from hilt.surfaces.cli.help_text import is_listed
 from hilt.surfaces.cli.parsing import Parser

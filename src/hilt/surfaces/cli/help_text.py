@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from hilt.choices import choices
-from hilt.surfaces.cli import OPTIONS
+from hilt.surfaces import OPTIONS
 from hilt.surfaces.cli.command_table import COMMANDS, GROUPS, TOP
 from hilt.surfaces.cli.layout import WIDTH, wrapped
 from hilt.surfaces.cli.parsing import Parser

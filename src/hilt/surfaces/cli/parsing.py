@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from hilt.errors import did_you_mean
-from hilt.surfaces import Usage
-from hilt.surfaces.cli import OPTIONS
+from hilt.surfaces import OPTIONS, Usage
 
 Options = dict[str, str]
 Run = Callable[[Options, Namespace], int]
