@@ -1,1 +1,1 @@
-"""Searches a tree with ripgrep, or with a fallback in Python that gives the same results."""
+"""Searches a tree with ripgrep, and verifies what it returns."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from hilt.context import Context
 from hilt.errors import ToolError
-from hilt.search import regexes, ripgrep
+from hilt.search import patterns, ripgrep
 from hilt.search.ripgrep import MEMORY_BYTES, Pattern
 from hilt.search.ripgrep_output import plain
 from hilt.search.ripgrep_runs import SECONDS, failure
@@ -102,16 +101,11 @@ def _replaced(data: Any, offset: int, text: bytes) -> Iterator[Replaced]:
 def _at_end(pattern: Pattern, text: bytes, matches: Sequence[Replaced]) -> list[Replaced]:
     """Return an empty match at the end, as for `$` in a last line without a line ending; ripgrep does not report it."""
     size = len(text)
-    if not text or pattern.literal or (matches and matches[-1].end == size) or (pattern.lines and text.endswith(b"\n")):
+    if not text or (matches and matches[-1].end == size) or (pattern.lines and text.endswith(b"\n")):
         return []
-    translated = regexes.translate(
-        pattern.text, ignore_case=pattern.ignore_case, lines=pattern.lines, crlf=pattern.crlf
-    )
-    if translated.unsupported is not None:
+    if not patterns.ends_with_empty_match(pattern, text[-4096:].decode("utf-8", "surrogateescape")):
         return []
-    line = text[-4096:].decode("utf-8", "surrogateescape")
-    match = re.compile(translated.source).match(line, len(line))
-    return [] if match is None else [Replaced(size, size, regexes.expanded(pattern.replacement or "", match).encode())]
+    return [Replaced(size, size, patterns.expanded_at_end(pattern.replacement or "").encode())]
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 SECONDS = 60.0  # after that, the result is partial
 
 _OS_ERROR = re.compile(r"\(os error \d+\)\s*$", re.MULTILINE)
-_CARET = re.compile(r"^( +)\^+", re.MULTILINE)
 
 
 class SearchBackend:
@@ -155,18 +154,10 @@ def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolEr
             f"The search needed more than {MEMORY_BYTES >> 30} GB of memory, or was killed.",
             suggestion="Narrow the search with path or include, or use a pattern that matches less.",
         )
-    reason = text.strip().rpartition("error: ")[2].partition("\n")[0].removeprefix("rg: ")
-    if pattern is not None and "not allowed in a regex" in text:
-        return patterns.line_break_error()
     if pattern is not None:
-        return patterns.invalid_pattern_error(reason, _caret(text))
+        return patterns.invalid_pattern(pattern, text)
+    reason = text.strip().removeprefix("rg: ")
     return ToolError("internal", f"The search failed: {reason or f'exit code {exit_code}'}.")
-
-
-def _caret(text: str) -> int | None:
-    match = _CARET.search(text)
-    # minus four spaces of indentation, and the group that ripgrep puts around a pattern
-    return None if match is None else max(0, len(match[1]) - 4 - len("(?:"))
 
 
 def found_nothing(stream: OutputStream) -> bool:

@@ -12,8 +12,7 @@ from hilt.files.workspace import FORCED_BYTES, MAX_BYTES
 from hilt.output import views
 from hilt.params import Items
 from hilt.places import utf8_path
-from hilt.search import replacing
-from hilt.search.patterns import read_pattern
+from hilt.search import patterns, replacing
 from hilt.search.replacing import Replaced
 from hilt.search.ripgrep import Pattern
 from hilt.search.selection import Selection
@@ -125,19 +124,17 @@ def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, l
             "invalid_args",
             "The replacement contains a NUL character or a lone surrogate, which a text file cannot contain.",
         )
-    pattern = read_pattern(
+    pattern = patterns.read_pattern(
         text, literal=literal, ignore_case=ignore_case, multiline=True, lines=lines, replacement=replacement
     )
     if literal:
         return pattern._replace(replacement=replacement.replace("$", "$$"))
-    from hilt.search import regexes
-
-    parsed = regexes.translate(text)
-    pattern = pattern._replace(replacement=regexes.braced(replacement, parsed.names))
-    for name, position in regexes.references(pattern.replacement or ""):
-        if name not in parsed.names and not (name.isdecimal() and int(name) <= parsed.groups):
+    parsed = patterns.groups(text)
+    pattern = pattern._replace(replacement=patterns.braced(replacement, parsed.names))
+    for name, position in patterns.references(pattern.replacement or ""):
+        if name not in parsed.names and not (name.isdecimal() and int(name) <= parsed.number):
             available = ", ".join(
-                [f"${number}" for number in range(parsed.groups + 1)] + [f"${name}" for name in parsed.names]
+                [f"${number}" for number in range(parsed.number + 1)] + [f"${name}" for name in parsed.names]
             )
             raise ToolError(
                 "invalid_args",
