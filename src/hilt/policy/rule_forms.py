@@ -31,6 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.shell.risk import CommandPart
 
+    Item = CommandPart | Touched | None  # None: the whole call
+
 MAX_LENGTH = 4000
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(?:::[A-Za-z0-9_.-]+)*")
@@ -93,14 +95,8 @@ class Form(Protocol):
     def scope(self) -> Scope:
         """What the rule can govern."""
 
-    def covers(self, subject: Subject) -> bool:
-        """Whether an allow of this form covers the whole call."""
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Whether an allow of this form covers one simple command of the call."""
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Whether an allow of this form covers one touch of the call."""
+    def covers(self, subject: Subject, item: Item = None) -> bool:
+        """Whether an allow of this form covers the whole call, or one simple command or touch of it."""
 
     def applies(self, subject: Subject) -> Match:
         """Whether a deny or ask of this form applies to the call; maybe, if that is known only at run time."""
@@ -111,15 +107,7 @@ class Whole(NamedTuple):
 
     scope: Scope
 
-    def covers(self, subject: Subject) -> bool:
-        """Return whether the call is in the scope."""
-        return self.scope.governs(subject)
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether the call is in the scope."""
-        return self.scope.governs(subject)
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+    def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether the call is in the scope."""
         return self.scope.governs(subject)
 
@@ -139,28 +127,19 @@ class Matching(NamedTuple):
         """Return what the rule can govern."""
         return Scope(self.names)
 
-    def covers(self, subject: Subject) -> bool:
-        """Return whether all texts of a call without commands match."""
-        if subject.parts or subject.command or not self.names & subject.names:
+    def covers(self, subject: Subject, item: Item = None) -> bool:
+        """Return whether all of a simple command matches, or for a tool that runs none, a target or all texts."""
+        if not self.names & subject.names:
             return False
-        texts = subject.texts or tuple(_path_or_target(touched) for touched in subject.touches)
-        return bool(texts) and all(self.expression.fits(text) for text in texts)
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether all of one simple command matches."""
-        text = _allowed_text(part)
-        if text is None or not self.names & subject.names or not self.expression.fits(text):
+        if item is not None and not isinstance(item, Touched):
+            text = _allowed_text(item)
+            fits = text is not None and self.expression.fits(text)
+            return fits and (not _is_by_path(item) or self._fits_path(item))
+        if subject.parts or subject.command:
             return False
-        return not _is_by_path(part) or self._fits_path(part)
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether the target matches, for a tool that runs no command."""
-        return (
-            not subject.parts
-            and not subject.command
-            and bool(self.names & subject.names)
-            and self.expression.fits(_path_or_target(touched))
-        )
+        touches = subject.touches if item is None else (item,)
+        texts = (item is None and subject.texts) or tuple(map(_path_or_target, touches))
+        return bool(texts) and all(map(self.expression.fits, texts))
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the expression occurs in the whole text, in one part, or in a target."""
@@ -192,27 +171,19 @@ class Beginning(NamedTuple):
         """Return what the rule can govern."""
         return Scope(self.names)
 
-    def covers(self, subject: Subject) -> bool:
-        """Return whether all texts of a call without commands start with the words."""
-        if subject.parts or subject.command or not self.names & subject.names:
+    def covers(self, subject: Subject, item: Item = None) -> bool:
+        """Return whether a simple command starts with the words, or all texts of a call without commands."""
+        if not self.names & subject.names or isinstance(item, Touched):
             return False
-        return bool(subject.texts) and all(
-            tuple(text.split())[: len(self.words)] == self.words for text in subject.texts
-        )
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether one simple command starts with the words."""
+        if item is None:
+            starts = (tuple(text.split())[: len(self.words)] for text in subject.texts)
+            return bool(subject.texts) and not (subject.parts or subject.command) and set(starts) == {self.words}
         return (
-            bool(self.names & subject.names)
-            and part.words[: len(self.words)] == self.words
-            and not _PREPARED.match(part.text)
-            and is_allowable(part)
-            and not _is_dangerous_in_context(part)
+            item.words[: len(self.words)] == self.words
+            and not _PREPARED.match(item.text)
+            and is_allowable(item)
+            and not _is_dangerous_in_context(item)
         )
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return False: a prefix applies only to commands."""
-        return False
 
     def applies(self, subject: Subject) -> Match:
         """Return whether one simple command starts with the words, or could at run time."""
@@ -239,17 +210,11 @@ class Exactly(NamedTuple):
         """Return what the rule can govern."""
         return Scope(self.names)
 
-    def covers(self, subject: Subject) -> bool:
-        """Return False: the parts of a command are checked one by one."""
-        return False
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether the part belongs to that command line."""
-        return self.applies(subject) == "yes" and (is_allowable(part) or part.kind == "unseen")
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return False: a command line applies only to commands."""
-        return False
+    def covers(self, subject: Subject, item: Item = None) -> bool:
+        """Return whether a simple command belongs to that command line."""
+        if item is None or isinstance(item, Touched):
+            return False
+        return self.applies(subject) == "yes" and (is_allowable(item) or item.kind == "unseen")
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the call runs that command line."""
@@ -268,17 +233,9 @@ class Below(NamedTuple):
         """Return what the rule can govern."""
         return Scope(self.names, self.effect)
 
-    def covers(self, subject: Subject) -> bool:
-        """Return False: a path never covers a whole call."""
-        return False
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return False: a path does not apply to commands."""
-        return False
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether the glob matches the path, and everything below it that the call may access."""
-        return self._concerns(subject, touched) and path_globs.covers(self.glob, touched)
+    def covers(self, subject: Subject, item: Item = None) -> bool:
+        """Return whether the glob matches a path, and everything below it that the call may access."""
+        return isinstance(item, Touched) and self._concerns(subject, item) and path_globs.covers(self.glob, item)
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the glob matches one of the paths."""
@@ -307,17 +264,11 @@ class Reaching(NamedTuple):
         """Return what the rule can govern."""
         return Scope(None, "network")
 
-    def covers(self, subject: Subject) -> bool:
-        """Return False: a domain never covers a whole call."""
-        return False
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return False: a domain does not apply to commands."""
-        return False
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+    def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether a URL certainly leads to the domain."""
-        place = urls.locate(touched.target) if touched.effect == "network" else None
+        if not isinstance(item, Touched) or item.effect != "network":
+            return False
+        place = urls.locate(item.target)
         return place is not None and self.domain.covers(place)
 
     def applies(self, subject: Subject) -> Match:
@@ -341,15 +292,7 @@ class Networked(NamedTuple):
         """Return what the rule can govern."""
         return Scope(None, "network")
 
-    def covers(self, subject: Subject) -> bool:
-        """Return False: this form never allows anything."""
-        return False
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return False: this form never allows anything."""
-        return False
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+    def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return False: this form never allows anything."""
         return False
 
@@ -370,17 +313,9 @@ class Acting(NamedTuple):
         """Return what the rule can govern."""
         return Scope(self.names, self.effect)
 
-    def covers(self, subject: Subject) -> bool:
+    def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether the call is that action of that tool."""
         return bool(self.names & subject.names) and self._is(subject)
-
-    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether the call is that action of that tool."""
-        return self.covers(subject)
-
-    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether the call is that action of that tool."""
-        return self.covers(subject)
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the call is that action of a tool in the scope."""

@@ -340,7 +340,7 @@ def _allowing_commands(allows: Sequence[Rule], subject: Subject) -> list[Rule | 
     if not parts:
         return []
     for rule in allows:
-        if all(rule.form.covers_part(subject, part) for part in parts):
+        if all(rule.form.covers(subject, part) for part in parts):
             return [rule]
     if any(part.level == "dangerous" for part in parts):
         return [None]
@@ -348,13 +348,9 @@ def _allowing_commands(allows: Sequence[Rule], subject: Subject) -> list[Rule | 
 
 
 def _first(allows: Sequence[Rule], subject: Subject, item: CommandPart | Touched | str) -> Rule | None:
-    return next((rule for rule in allows if _covers(rule.form, subject, item)), None)
-
-
-def _covers(form: Form, subject: Subject, item: CommandPart | Touched | str) -> bool:
     if isinstance(item, str):
-        return False
-    return form.covers_touch(subject, item) if isinstance(item, Touched) else form.covers_part(subject, item)
+        return None  # an effect, which only the name of the tool allows
+    return next((rule for rule in allows if rule.form.covers(subject, item)), None)
 
 
 def _is_known_write(subject: Subject, part: CommandPart) -> bool:
