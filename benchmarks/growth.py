@@ -48,7 +48,7 @@ def _reads() -> Iterator[Figure]:
 def _inputs() -> Iterator[Figure]:
     with fresh_place() as place, session(place) as hilt:
         for name, size, call in (
-            ("multi_edit, edits", 1000, _edits),
+            ("multi_edit, edits", 50, _edits),
             ("multi_edit that fails, edits", 10, _failing_edits),
             ("apply_patch, hunks", 1000, _hunks),
             ("search_replace, matches on one line", 5000, _replacements),

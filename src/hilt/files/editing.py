@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from hilt.call import Output, ShownChange, ShownFile
@@ -12,17 +12,15 @@ from hilt.output import views
 from hilt.text import diffing, encodings
 from hilt.text.encodings import Span
 from hilt.text.lines import line_number
-from hilt.text.matching import EditMatch, find_all, find_edit, match_at, match_fuzzy
+from hilt.text.matching import EditMatch, find_all, find_edit, match_fuzzy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.draft import Draft
     from hilt.text.likeness import TextPage
-    from hilt.text.revising import Revision
 
 LARGE_BYTES = 1024 * 1024
 AROUND_LINES = 8  # more than the context lines of a diff
-AROUND_CHARACTERS = 256 * 1024  # limit of the search for the lines around a change
 SHOWN_CHARACTERS = 1_000_000  # of the diff that a person sees before they approve a change
 _START_CHARACTERS = 200  # of a file, enough to tell a script
 
@@ -43,9 +41,6 @@ class Document:
         self._plain = len(data) > LARGE_BYTES and data.isascii()
         self._text: str | None = None
         self._before: str | None = None
-        self._expected: Sequence[str] = ()
-        self._first: Revision | None = None  # the original text, if several edits are expected
-        self._revision: Revision | None = None  # the text with pending edits
         self._pages: list[TextPage] = []
         self.encoding = encodings.UTF8
         if not self._plain:
@@ -55,13 +50,11 @@ class Document:
     @property
     def data(self) -> bytes:
         """The current bytes."""
-        self._apply_pending()
         return self._data
 
     @property
     def text(self) -> str:
         """The current text."""
-        self._apply_pending()
         if self._text is None:
             self._text = self._data.decode()
         return self._text
@@ -79,16 +72,6 @@ class Document:
             self._text = self._before = "\ufeff" + self.text
             self.encoding = encodings.UTF8
 
-    def expect(self, old_texts: Sequence[str]) -> None:
-        """Prepare for edits of these texts: edits that do not overlap are applied together."""
-        from hilt.text.revising import Revision, SamplePlaces
-
-        if len(old_texts) > 1 and self.encoding.name.startswith("utf-"):
-            self._plain = False
-            self._expected = old_texts
-            places = SamplePlaces(self.before, old_texts)
-            self._first, self._revision = Revision(places), Revision(places)
-
     def apply(self, spans: list[Span]) -> None:
         """Replace the spans of the current text."""
         text = self.text
@@ -100,16 +83,6 @@ class Document:
             pieces += (text[position : span.start], span.new)
             position = span.end
         self._text = "".join((*pieces, text[position:]))
-        if self._expected:
-            from hilt.text.revising import Revision, SamplePlaces
-
-            self._revision = Revision(SamplePlaces(self._text, self._expected))
-
-    def _apply_pending(self) -> None:
-        """Apply the pending edits."""
-        if self._revision is not None and self._revision.spans:
-            spans, self._revision = self._revision.spans, None
-            self.apply(spans)
 
     @property
     def change(self) -> FileDiff:
@@ -120,11 +93,7 @@ class Document:
 
     def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool, nearest: bool = True) -> EditMatch:
         """Replace the only occurrence of the text."""
-        match = None
-        if self._revision is not None:
-            match = self._add_pending(self._revision, old_text, new_text, fuzzy_indent=fuzzy_indent)
-        elif self._plain:
-            match = self._edit_large(old_text, new_text, fuzzy_indent=fuzzy_indent)
+        match = self._edit_large(old_text, new_text, fuzzy_indent=fuzzy_indent) if self._plain else None
         if match is None:
             match = find_edit(
                 self.text,
@@ -152,10 +121,6 @@ class Document:
     def original_span(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Span | None:
         """Return the span that an edit would replace in the original text; None if it does not apply there."""
         try:
-            if self._first is not None:
-                match = _locate(self._first, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
-                if match is not None:
-                    return match.span
             if old_text not in self.before:
                 page = self._page(self.before)
                 match = match_fuzzy(page, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
@@ -174,32 +139,11 @@ class Document:
             self._pages = [*(cached for cached in self._pages if cached.text is self._before), page]
         return page
 
-    def _add_pending(self, revision: Revision, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
-        """Add a pending edit that overlaps no earlier one; return None if it might."""
-        match = _locate(revision, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
-        if match is None:
-            return None
-        span = match.span
-        line, start = revision.position(span.start)
-        revision.add(span)
-        self._change = None
-        return EditMatch(
-            Span(start, start + span.end - span.start, span.new),
-            match.exact,
-            line,
-            line + match.last_line - match.first_line,
-        )
-
     def around(self, match: EditMatch, lines: int) -> tuple[str, str]:
         """Return the text before and after the latest edit, at least this many lines of each where available."""
-        size = 4096
+        start, end, size = match.span.start, match.span.start + len(match.span.new), 4096
         while True:
-            if self._revision is not None and self._revision.spans:
-                start, end, _ = self._revision.latest
-                before, after = self._revision.before(start, size), self._revision.after(end, size)
-            else:
-                start, end = match.span.start, match.span.start + len(match.span.new)
-                before, after = self.text[max(start - size, 0) : start], self.text[end : end + size]
+            before, after = self.text[max(start - size, 0) : start], self.text[end : end + size]
             enough_before = len(before) < size or before.count("\n") > lines
             if enough_before and (len(after) < size or after.count("\n") > lines):
                 return before, after
@@ -232,32 +176,6 @@ class Document:
             match.first_line + lines,
             match.last_line + lines,
         )
-
-
-def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
-    """Return the edit of the only occurrence of a text, using the lines around it; None if that is not enough."""
-    position = revision.find_only(old_text)
-    if position is None:
-        return None
-    end = position + len(old_text)
-    needs_lines = fuzzy_indent or "\n" in new_text  # for the indentation, or the line endings
-    size = 512
-    while True:
-        before, after = revision.before(position, size), revision.after(end, size)
-        if not needs_lines or all(len(side) < size or side.count("\n") > 1 for side in (before, after)):
-            break
-        if size >= AROUND_CHARACTERS:
-            return None
-        size *= 8
-    match = match_at(before + old_text + after, len(before), old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
-    start = position + match.span.start - len(before)  # a line ending is replaced as a whole, so it may start earlier
-    try:
-        match.span.new.encode()
-    except UnicodeEncodeError:
-        return None  # invalid bytes are accepted only where the file has them
-    if revision.touches(start, end):
-        return None
-    return match._replace(span=Span(start, end, match.span.new))
 
 
 def open_document(draft: Draft, path: str) -> Document:

@@ -58,7 +58,8 @@ def find_edit(
         more = text.count(old_text, exact[-1] + 1) if len(exact) == _LISTED_MAX else 0
         raise _not_unique(text, exact, len(exact) + more, path)
     if exact:
-        return match_at(text, exact[0], old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
+        span = _span_at(text, exact[0], old_text, new_text, fuzzy_indent=fuzzy_indent)
+        return _match(text, span, path, exact=True)
     from hilt.text.likeness import read_page
 
     page = (read or read_page)(text)
@@ -92,11 +93,6 @@ def find_all(text: str, old_text: str, new_text: str, *, path: str, fuzzy_indent
     if spans and all(span.new == text[span.start : span.end] for span in spans):
         raise _no_change(path)
     return spans
-
-
-def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch:
-    """Return the change that replaces the old_text at an offset with new_text."""
-    return _match(text, _span_at(text, at, old_text, new_text, fuzzy_indent=fuzzy_indent), path, exact=True)
 
 
 def _span_at(

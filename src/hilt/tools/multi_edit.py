@@ -1,5 +1,6 @@
 """Edit several files, all or none."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -124,9 +125,7 @@ class _EditBatch:
         self._opened: dict[str, Document] = {}
         self._verified: set[tuple[str, str | None]] = set()
         self._edited: dict[str, Ranges] = {}
-        self._old_texts: dict[str, list[str]] = {}
-        for edit in edits:
-            self._old_texts.setdefault(draft.resolve(edit.path), []).append(edit.old_text)
+        self._edits = Counter(draft.resolve(edit.path) for edit in edits)
 
     def add(self, index: int, edit: Edit) -> None:
         path = self._draft.resolve(edit.path)
@@ -150,14 +149,12 @@ class _EditBatch:
 
     def _open(self, path: str) -> Document:
         if path not in self._opened:
-            document = open_document(self._draft, path)
-            document.expect(self._old_texts[path])
-            self._opened[path] = document
+            self._opened[path] = open_document(self._draft, path)
         return self._opened[path]
 
     def _check_overlap(self, index: int, edit: Edit, document: Document) -> None:
         """Reject an edit whose range in the original text overlaps an earlier one."""
-        if len(self._old_texts[document.path]) == 1:
+        if self._edits[document.path] == 1:
             return
         span = document.original_span(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
         if span is None:
