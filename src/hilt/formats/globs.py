@@ -345,11 +345,6 @@ def _widened(component: Component) -> Component:
     return Component(tuple(tokens))
 
 
-def format_glob(glob: Glob) -> str:
-    """Return a glob in ripgrep's syntax."""
-    return "/".join(_format_component(component) for component in glob.components)
-
-
 def _format_component(component: Component) -> str:
     return "".join(_format_token(token) for token in component.tokens)
 

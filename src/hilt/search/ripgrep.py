@@ -11,6 +11,10 @@ from typing import NamedTuple
 from hilt.errors import ToolError
 from hilt.search.selection import EXCLUDED, Selection
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.search.inherited import InheritedRules
+
 UNUSABLE = ("runtime_missing", "permission_denied")  # error codes of a program that cannot be started
 OUT_OF_MEMORY = (134, 137)  # exit codes: aborted, killed
 FIRST_FD = 3  # of the open files that a program inherits
@@ -120,12 +124,11 @@ def pattern_arguments(pattern: Pattern) -> list[str]:
 
 
 def selection_arguments(
-    selection: Selection, *, repository: bool, above: bool, sensitive: Sequence[str], names_only: bool
+    selection: Selection, above: InheritedRules, *, sensitive: Sequence[str], names_only: bool
 ) -> list[str]:
-    """Return the arguments for the files to search.
+    """Return the arguments for the files to search, without names that are `sensitive`.
 
-    `repository`: the folder is in a git repository; `above`: ignore rules of the folders above are on standard input;
-    `sensitive`: names that are always excluded; `names_only`: no file is opened.
+    `above` are the ignore rules of the folders above; with `names_only`, no file is opened.
     """
     arguments = []
     if selection.hidden or not names_only:
@@ -144,8 +147,8 @@ def selection_arguments(
     if selection.no_ignore:
         return [*arguments, "--no-ignore"]
     arguments += ["--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
-    if not repository:
-        arguments += ["--no-require-git", "--no-ignore-parent"]
-    if above:
-        arguments.append("--ignore-file=/dev/stdin")
+    if not above.repository:
+        arguments.append("--no-require-git")
+    if not above.files:
+        arguments.append("--no-ignore-parent")
     return arguments

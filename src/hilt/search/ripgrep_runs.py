@@ -11,7 +11,7 @@ from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.fence import Reads
 from hilt.search import ripgrep
-from hilt.search.inherited import InheritedRules
+from hilt.search.inherited import inherited_rules
 from hilt.search.ripgrep import MEMORY_BYTES, UNUSABLE, Pattern, is_broken
 from hilt.search.selection import Selection
 
@@ -72,9 +72,7 @@ class SearchBackend:
             elif fds:
                 reads = None  # the files are open: it needs no path
             else:
-                above = stack.enter_context(InheritedRules(self._ctx.door, self._place, selection))
-                if above.lines and not above.repository:
-                    stdin = stack.enter_context(_open_lines(above.lines))
+                above = stack.enter_context(inherited_rules(self._ctx.door, self._place, selection))
                 reads = Reads(cwd, files=above.files)
             argv = [self._program, "--no-config", "--color=never", "--no-mmap", "--no-ignore-messages"]
             argv += _mode_arguments(mode, pattern, per_file, context)
@@ -84,11 +82,7 @@ class SearchBackend:
                 argv.append(f"--type={selection.kind}")
             if above is not None:
                 argv += ripgrep.selection_arguments(
-                    selection,
-                    repository=above.repository,
-                    above=stdin is not None,
-                    sensitive=self._sensitive,
-                    names_only=mode == "files",
+                    selection, above, sensitive=self._sensitive, names_only=mode == "files"
                 )
             argv += ["--", *(ripgrep.open_files(len(fds)) if fds else ["-"] if self.is_file else ["./"])]
             processes = self._ctx.processes
@@ -193,22 +187,3 @@ def _folder_of(place: Place) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _open_lines(lines: Sequence[str]) -> Iterator[int]:
-    """Yield a descriptor to read the lines from."""
-    with ExitStack() as stack:
-        if hasattr(os, "memfd_create"):
-            # not in a folder: a program that may read only the tree can read it, too
-            descriptor = os.memfd_create("rules", os.MFD_CLOEXEC)
-            stack.callback(os.close, descriptor)
-        else:
-            from tempfile import TemporaryFile
-
-            descriptor = stack.enter_context(TemporaryFile()).fileno()
-        view = memoryview("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hilt.search import ignores
 from hilt.testing import temporary_runtime
 
 pytestmark = pytest.mark.starts_processes
@@ -98,24 +97,12 @@ def test_rules_above_the_workspace_apply_if_it_is_inside_a_repository(tmp_path, 
         assert listed(runtime) == {"a.txt"}
 
 
-@pytest.mark.parametrize(
-    "line, chain, expected",
-    [
-        ("foo", ["a"], ["foo"]),
-        ("/a/b", ["a"], ["/b"]),
-        ("/a/b", ["x"], []),
-        ("a/*/c/", ["a"], ["/*/c/"]),
-        ("!a/b", ["a"], ["!/b"]),
-        ("**/x/y", ["a"], ["/**/x/y"]),
-        ("**/x/y", ["x"], ["/**/x/y", "/y"]),
-        ("a/**/z", ["a", "b"], ["/**/z"]),
-        ("a", ["a"], ["a"]),
-        ("/a", ["a"], []),
-        ("[]x]/é b", ["x"], ["/\\é\\ b".replace("\\é", "é")]),
-    ],
-)
-def test_a_line_means_the_same_from_a_subfolder(line, chain, expected):
-    parsed = next(ignores.lines(line.encode()))
-    rewritten = ignores.rebase(parsed, chain)
+def test_rules_above_the_workspace_do_not_apply_outside_a_repository(tmp_path, base):
+    with temporary_runtime(base) as (runtime, workspace):
+        with open(os.path.join(base, ".gitignore"), "w") as file:
+            file.write("*.txt\n")
+        for path in (".gitignore", "sub/a.log", "sub/a.txt"):
+            workspace.write(path, "*.log\n")
 
-    assert sorted(ignores.format_line(rewritten) if rewritten else []) == sorted(expected)
+        assert listed(runtime, path="sub") == {"sub/a.txt"}
+        assert listed(runtime) == {".gitignore", "sub/a.txt"}
