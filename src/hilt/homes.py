@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from hilt.formats.names import fold
-from hilt.places import homes, is_below
+from hilt.places import homes, is_below, steps
 
 # caches, and the names of a project in the home directory itself; nothing runs them by itself
 EXEMPT = (
@@ -26,7 +26,6 @@ _INNER = (".config", ".local")
 # login scripts add these to PATH once they exist
 _PROGRAMS = ("bin", "go/bin")
 _LINK_DEPTH = 2  # of folders searched for links, not counting .config and .local; links between packages are deeper
-_MAX_LINKS = 40  # as in the kernel
 
 
 class Homes(NamedTuple):
@@ -72,7 +71,8 @@ def find_homes(roots: Sequence[str], environ: Mapping[str, str], lifted: Iterabl
     named = Homes(tuple(folders), frozenset(), tuple(exempt), tuple(name for name in opened if name.startswith(".")))
     entries = filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))
     programs = [os.path.realpath(entry) for entry in entries]
-    links = [path for folder in folders for link in _links(folder, named) for path in _passed(link)]
+    # someone could replace a link on the way of another, and the end
+    links = [path for folder in folders for link in _links(folder, named) for path, _ in steps(link)]
     links = [path for path in links if not any(named.protects(outer) for outer in _outwards(path))]
     inside = [path for path in (*programs, *links) if path not in (*roots, *folders)]
     inside = [path for path in inside if any(is_below(path, folder) for folder in folders)]
@@ -117,27 +117,3 @@ def _outwards(path: str) -> Iterator[str]:
     while path != "/":
         yield path
         path = os.path.dirname(path)
-
-
-def _passed(path: str) -> Iterator[str]:
-    """Yield what someone could replace to change where a link leads: the links on the way, and the end."""
-    names = path.split("/")[::-1]
-    outer, links = "/", 0
-    while names:
-        name = names.pop()
-        if name == "..":
-            outer = os.path.dirname(outer)
-        elif name not in ("", "."):
-            path = os.path.join(outer, name)
-            try:
-                target = os.readlink(path)
-            except OSError:
-                outer = path  # not a link, or missing
-                continue
-            yield path
-            links += 1
-            if links > _MAX_LINKS:
-                return
-            names += target.split("/")[::-1]
-            outer = "/" if target.startswith("/") else outer
-    yield outer

@@ -15,6 +15,7 @@ SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", 
 # the command, and the Python program that its native client runs
 PROGRAMS = ("hilt", "hilt-py")
 
+LINKS_MAX = 40  # on the way of a path, as in the kernel
 # entries that `forget` removed from sys.path; the next process has them again
 _forgotten: list[str] = []
 
@@ -140,6 +141,31 @@ class RealPaths:
                 real = os.path.realpath(real)
             self._resolved[path] = real
         return real
+
+
+def steps(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the paths through which an absolute path leads, with the target of each that is a link; the end comes last.
+
+    Unlike os.path.realpath, this does not raise if names are swapped meanwhile.
+    """
+    current, links = "/", 0
+    names = path.split("/")[::-1]
+    while names and links <= LINKS_MAX:
+        name = names.pop()
+        if name == "..":
+            current = os.path.dirname(current)
+        elif name not in ("", "."):
+            inner = os.path.join(current, name)
+            try:
+                target = os.readlink(inner)
+            except (OSError, ValueError):
+                current = inner  # not a link, or missing
+                continue
+            yield inner, target
+            links += 1
+            names += target.split("/")[::-1]
+            current = "/" if target.startswith("/") else current
+    yield current, ""
 
 
 def is_below(path: str, folder: str) -> bool:

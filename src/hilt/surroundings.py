@@ -14,10 +14,10 @@ from contextlib import suppress
 from functools import cache
 
 from hilt.errors import ToolError
+from hilt.places import LINKS_MAX
 
 Step = Callable[[str], tuple[str, str | None]]
 
-_LINKS_MAX = 40
 _SHEBANG_BYTES = 256
 _PATHS = r"/[^\s:;,\"'=]*"
 
@@ -157,7 +157,7 @@ class Surroundings:
                 place, target = step(current)
                 if target is not None:
                     links += 1
-                    if links > _LINKS_MAX:
+                    if links > LINKS_MAX:
                         return current
                     current = "/" if target.startswith("/") else os.path.dirname(current)
                     names += target.split("/")[::-1]

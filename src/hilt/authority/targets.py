@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from hilt import places
 from hilt.call import Touch
 from hilt.catalog import Catalog, built_in_names, dialect
 from hilt.choices import dialect_names
@@ -14,7 +15,7 @@ from hilt.config import Settings
 from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.errors import ToolError
-from hilt.files.door import LINKS_MAX, Door
+from hilt.files.door import Door
 from hilt.pipeline import Decision, Prepared
 from hilt.policy.decision import Vote
 from hilt.schema import SPELLINGS
@@ -113,31 +114,8 @@ def _links(effect: str, path: str, door: Door, root: str) -> Iterator[Touched]:
 
 
 def followed(path: str) -> tuple[str, list[str]]:
-    """Return an absolute path resolved, and the links in it.
-
-    Unlike `os.path.realpath`, this does not raise if names are swapped meanwhile.
-    """
-    real = "/"
-    links: list[str] = []
-    pending = path.split("/")[::-1]
-    while pending:
-        name = pending.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            real = os.path.dirname(real)
-            continue
-        full = os.path.join(real, name)
-        try:
-            target = os.readlink(full) if len(links) < LINKS_MAX else ""
-        except (OSError, ValueError):
-            target = ""
-        if not target:
-            real = full
-            continue
-        links.append(full)
-        real = "/" if os.path.isabs(target) else real
-        pending += target.split("/")[::-1]
+    """Return an absolute path resolved, and the links in it."""
+    *links, real = (step for step, _ in places.steps(path))
     return real, links
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from hilt.errors import ToolError
 from hilt.formats.names import GIT_PARTS, fold
 from hilt.handles import FILE, FOLDER, LISTED
+from hilt.places import LINKS_MAX
 from hilt.policy.paths import PathRules
 
 TYPE_CHECKING = False
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from hilt.homes import Homes
     from hilt.policy.barriers import Barrier
 
-LINKS_MAX = 40
 PATH_MAX = 4096
 
 

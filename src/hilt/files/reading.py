@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Protocol
+from typing import Any
 
 from hilt.call import Output
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.files.workspace import FileContents, Workspace
+from hilt.files.workspace import FileContents
 from hilt.output import views
-from hilt.output.overflow import Overflow
 from hilt.text import windows
 from hilt.text.windows import Lines, Window
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Context
 
 SNIFF_BYTES = 4096
 WHOLE_BYTES = 4 * 1024 * 1024  # up to this size the encoding is detected from the whole file, above it from the start
@@ -33,16 +36,8 @@ _SVG_ENDS = (b"svg>", b"/>", b"-->")
 _SVG_BYTES = 64 * 1024  # the image may follow licences and entities
 
 
-class ReadScope(Protocol):
-    """What reading needs from the context of a call."""
-
-    workspace: Workspace
-    fence: Fence
-    overflow: Overflow
-
-
 def read(
-    ctx: ReadScope,
+    ctx: Context,
     path: str,
     window: dict[str, Any],
     *,
@@ -186,7 +181,7 @@ def _limited(file: FileContents, limit: int, meta: dict[str, Any], size: int) ->
     return Output(text, meta=meta, bounded=True)
 
 
-def _text(ctx: ReadScope, file: FileContents, window: dict[str, Any], meta: dict[str, Any]) -> Output:
+def _text(ctx: Context, file: FileContents, window: dict[str, Any], meta: dict[str, Any]) -> Output:
     data, encoding = _as_utf8(file.data)
     if encoding != "utf-8":
         meta["encoding"] = encoding
@@ -233,7 +228,7 @@ def _text(ctx: ReadScope, file: FileContents, window: dict[str, Any], meta: dict
 
 
 def _note(
-    ctx: ReadScope,
+    ctx: Context,
     file: FileContents,
     lines: Lines,
     selected: Window,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from hilt.sandbox.backend import Availability, Launch, Report
     from hilt.sandbox.capturing import Finished
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.spawning import Child, Excess, Limits, RoomWatch
+    from hilt.sandbox.rooms import Stay
+    from hilt.sandbox.spawning import Child, Excess, Limits
 
 PIPE_BYTES = 1 << 20
 _ATTEMPTS = 5  # to start a program while others rename folders
@@ -47,7 +48,7 @@ class SessionProcesses(NamedTuple):
     environment: Mapping[str, str]
     confine: Confine
     available: Callable[[], Availability]
-    watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # polls the size of their private folders
+    watch: Callable[[], AbstractContextManager[Stay | None]]  # polls the size of their private folders
     disarming: Callable[[str], AbstractContextManager[Report]]
     processes: int
     memory: int

@@ -24,7 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.sandbox.backend import Report
-    from hilt.sandbox.spawning import Child, Excess, RoomWatch
+    from hilt.sandbox.rooms import Stay
+    from hilt.sandbox.spawning import Child, Excess
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
@@ -122,7 +123,7 @@ class Jobs:
         resources: ExitStack | None = None,
         timeout: float | None = None,
         cwd: str = "",
-        watch: RoomWatch | None = None,
+        watch: Stay | None = None,
         report: Report | None = None,
     ) -> Job:
         """Start a job and return when it runs.
@@ -398,7 +399,7 @@ class _Work:
         self.child: Child | None = None
         self.report: Report | None = None
         self.watched = False
-        self.watch: RoomWatch | None = None
+        self.watch: Stay | None = None
         self.deadline = inf
         self.written = 0
         self.returned = 0  # offset up to which the output was returned

@@ -10,7 +10,8 @@ from time import monotonic
 from hilt.errors import ToolError
 from hilt.sandbox import rooms, spawning
 from hilt.sandbox.backend import Launch
-from hilt.sandbox.spawning import Child, Excess, RoomWatch
+from hilt.sandbox.rooms import Stay
+from hilt.sandbox.spawning import Child, Excess
 
 _DEATH_SECONDS = 3.0
 
@@ -26,7 +27,7 @@ class PipedProgram:
         stderr: int,
         resources: ExitStack,
         confined: Launch,
-        watch: RoomWatch | None,
+        watch: Stay | None,
     ) -> None:
         self.child = child
         self.stdin = stdin
@@ -84,7 +85,7 @@ def start_piped(
     grace: float = 0.0,
     memory: int | None = None,
     confine: Callable[[], AbstractContextManager[Launch | None]] | None = None,
-    watch: Callable[[], AbstractContextManager[RoomWatch | None]] | None = None,
+    watch: Callable[[], AbstractContextManager[Stay | None]] | None = None,
 ) -> PipedProgram:
     """Start a program with pipes; its sandbox exists until it is closed."""
     with ExitStack() as unless_started:

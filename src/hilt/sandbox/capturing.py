@@ -24,13 +24,16 @@ from hilt.sandbox.spawning import (
     Exit,
     Limits,
     Reason,
-    RoomWatch,
     StrPath,
     milliseconds,
     pipe,
     scarcity,
     start,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.rooms import Stay
 
 SCREEN = (40, 120)  # lines and columns of a terminal
 _CHUNK_BYTES = 1 << 16
@@ -84,7 +87,7 @@ def run(
     tty: bool = False,
     confined: Launch = UNCONFINED,
     on_output: Callable[[bytes], None] | None = None,
-    watch: RoomWatch | None = None,
+    watch: Stay | None = None,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started keeps running.
 
@@ -141,7 +144,7 @@ def _attend(
     limits: Limits,
     deadline: float,
     cancelled: threading.Event | None,
-    watch: RoomWatch | None,
+    watch: Stay | None,
 ) -> tuple[Exit, Excess | None]:
     """Move bytes until the child and its descendants have ended; end them on timeout, limit or cancellation."""
     poller = select.poll()

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from hilt.formats.names import fold, is_repository
 from hilt.handles import FILE, LISTED, open_below, read_regular
+from hilt.places import LINKS_MAX
 from hilt.sandbox import gitfiles
 from hilt.sandbox.profile import is_below
 
@@ -33,7 +34,6 @@ _COMMONDIR_SENSITIVE = re.compile(
     rb"(?im)^[ \t]*(?:\[[^]]*\][ \t]*)?(?:worktree[ \t]*=|bare[ \t]*(?:$|=(?![ \t]*(?:false|no|off|0))))"
 )
 _MAX_BYTES = 16 << 20
-_MAX_LINKS = 40  # as in the kernel
 _MAX_NAMES = 200  # in a path that a file or a link contains; more would delay the check, and git writes none like that
 _UNREACHABLE = (ENOENT, ENOTDIR, ELOOP, EACCES, EPERM, EINVAL, ENAMETOOLONG)
 _CONFIGS = ("config", "config.worktree")
@@ -336,7 +336,7 @@ class GitReader:
                 path = inner  # not a link, or missing
                 continue
             links += 1
-            if links > _MAX_LINKS or len(names) > _MAX_NAMES:
+            if links > LINKS_MAX or len(names) > _MAX_NAMES:
                 return None
             if shows and self.root(path) is not None:
                 with self.opened(path) as folder:

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from hilt.sandbox.backend import Backend
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.profile import Profile
-    from hilt.sandbox.rooms import Rooms
+    from hilt.sandbox.rooms import Rooms, Stay
     from hilt.sandbox.sensitive import NameRules
-    from hilt.sandbox.spawning import RoomWatch
 
 _PRIVATE_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
 _PLACEHOLDERS = {"blank-file": 0o400, "sealed-file": 0}
@@ -116,7 +115,7 @@ class Sandbox:
     def _load(self, name: str) -> Backend:
         return next((each for each in self._backends or () if each.name == name), None) or backend.load(name)
 
-    def watch(self, private: str, limit: int) -> AbstractContextManager[RoomWatch]:
+    def watch(self, private: str, limit: int) -> AbstractContextManager[Stay]:
         """Watch how much programs write to the private folder of their session; begins before one starts."""
         from hilt.sandbox.rooms import Rooms
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from math import inf
 from time import monotonic
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Self
 
 from hilt import variables
 from hilt.errors import ToolError
@@ -71,18 +71,6 @@ class Excess(NamedTuple):
     resource: Resource
     used: int
     limit: int
-
-
-class RoomWatch(Protocol):
-    """Polls the resource usage of a running program."""
-
-    def due(self) -> float:
-        """When to poll next, on the clock of `monotonic`."""
-        ...
-
-    def check(self) -> Excess | None:
-        """Return the exceeded limit, if any."""
-        ...
 
 
 DEFAULT_LIMITS = Limits()

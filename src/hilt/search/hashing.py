@@ -1,18 +1,17 @@
-"""Hashes every file of a tree."""
+"""Hashes every file of a tree, by handles of its folders, so that no name is resolved twice."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hilt.context import Context
-from hilt.handles import FILE
+from hilt.handles import FILE, LISTED
 from hilt.places import utf8_path
 from hilt.search.selection import EXCLUDED
 from hilt.search.shown_paths import SearchGuard
-from hilt.search.walking import WalkedFolder, walk
 
 FILE_BYTES = 50 * 1024 * 1024
 CHUNK_BYTES = 1 << 20
@@ -46,14 +45,41 @@ class _Hashing:
         self._skipped: dict[str, str] = {}
 
     def run(self, start: int) -> Hashes:
-        for folder, path, name in walk(start, self._wanted, failed=self._failed):
-            self._check()
-            try:
-                self._hash(folder, path, name)
-            except OSError as error:
-                self._failed(path, error)
+        # a stack, because trees may be deeper than Python's recursion limit
+        opened = [self._open(".", start, "")]
+        try:
+            while opened:
+                folder, outer, entries = opened[-1]
+                entry = next(entries, None)
+                if entry is None:
+                    os.close(folder)
+                    opened.pop()
+                    continue
+                path = outer + entry.name
+                self._check()
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name not in EXCLUDED and self._is_open(path):
+                            opened.append(self._open(entry.name, folder, path + "/"))
+                    elif entry.is_file(follow_symlinks=False) and self._is_wanted(path):
+                        self._hash(folder, path, entry.name)
+                except OSError as error:
+                    self._skip(path, os.strerror(error.errno or 0))
+        finally:
+            for folder, _, _ in opened:
+                os.close(folder)
         ordered = {utf8_path(self._prefix + path): self._digests[path] for path in sorted(self._digests)}
         return Hashes(self._folder, ordered, self._skipped)
+
+    def _open(self, name: str, outer: int, path: str) -> tuple[int, str, Iterator[os.DirEntry[str]]]:
+        """Open and list a folder; links are not followed."""
+        handle = os.open(name, LISTED, dir_fd=outer)
+        try:
+            with os.scandir(handle) as entries:
+                return handle, path, iter(list(entries))
+        except BaseException:
+            os.close(handle)
+            raise
 
     def _hash(self, folder: int, path: str, name: str) -> None:
         descriptor = os.open(name, FILE, dir_fd=folder)
@@ -79,14 +105,8 @@ class _Hashing:
             digest.update(head)
         return digest.hexdigest()
 
-    def _wanted(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
-        path = folder.path + entry.name
-        if is_folder:
-            return entry.name not in EXCLUDED and self._is_open(path)
+    def _is_wanted(self, path: str) -> bool:
         return (self._accepts is None or self._accepts(path)) and self._is_open(path)
 
     def _skip(self, path: str, reason: str) -> None:
         self._skipped[utf8_path(self._prefix + path)] = reason
-
-    def _failed(self, path: str, error: OSError) -> None:
-        self._skip(path, os.strerror(error.errno or 0))
