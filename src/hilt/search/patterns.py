@@ -82,17 +82,17 @@ def _unclosed(text: str) -> int:
     return opened[-1] if opened else 0
 
 
-class Groups(NamedTuple):
+class PatternGroups(NamedTuple):
     """How many groups a pattern has, and the names of those that have one."""
 
     number: int
     names: tuple[str, ...]
 
 
-def groups(text: str) -> Groups:
+def groups(text: str) -> PatternGroups:
     """Return the groups of a pattern."""
     pieces = list(_PIECE.finditer(text))
-    return Groups(
+    return PatternGroups(
         sum(bool(piece["name"] or piece["plain"]) for piece in pieces),
         tuple(piece["name"] for piece in pieces if piece["name"]),
     )
