@@ -30,13 +30,12 @@ from hilt.surroundings import Surroundings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.children import AgentHost
-    from hilt.context import Context
     from hilt.custom.watching import FolderWatch
     from hilt.desktop.shared_display import SharedDisplay
     from hilt.knowledge.related import Knowledge
     from hilt.lsp.access import Connect
     from hilt.lsp.pool import LanguageServers
-    from hilt.processes.confinement import Confinement
+    from hilt.processes.confinement import CallScope, Confinement
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs, JobState
     from hilt.running.publishing import Publisher
@@ -281,7 +280,7 @@ class Parts:
         return any(stored.rule == grant for stored in self.authority.approvals().grants(self.id))
 
     def _confine_custom(
-        self, ctx: Context, sandbox: DeclaredSandbox, cwd: str, folder: str | None
+        self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, folder: str | None
     ) -> AbstractContextManager[Launch]:
         return self.confinement.custom(ctx, sandbox, cwd, folder)
 

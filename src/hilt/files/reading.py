@@ -8,14 +8,11 @@ from typing import Any
 from hilt.call import Output
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.files.workspace import FileContents
+from hilt.files.workspace import FileContents, Workspace
 from hilt.output import views
+from hilt.output.overflow import Overflow
 from hilt.text import windows
 from hilt.text.windows import Lines, Window
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hilt.context import Context
 
 SNIFF_BYTES = 4096
 WHOLE_BYTES = 4 * 1024 * 1024  # up to this size the encoding is detected from the whole file, above it from the start
@@ -37,7 +34,8 @@ _SVG_BYTES = 64 * 1024  # the image may follow licences and entities
 
 
 def read(
-    ctx: Context,
+    workspace: Workspace,
+    overflow: Overflow,
     path: str,
     window: dict[str, Any],
     *,
@@ -46,26 +44,26 @@ def read(
     max_bytes: int | None = None,
 ) -> Output:
     """Return the contents of a file for the model."""
-    file = ctx.workspace.read(path)
+    file = workspace.read(path)
     meta: dict[str, Any] = {"path": file.path}
     if include_checksum or if_checksum:
-        checksum = ctx.workspace.checksum(file.path)
+        checksum = workspace.checksum(file.path)
         if if_checksum and if_checksum.lower() == checksum:
             return Output(data={"unchanged": True, "path": file.path, "checksum": checksum})
         if include_checksum:
             meta["sha256"] = checksum
     kind = image_type(file.data)
     if kind is not None:
-        return show_image(file.path, file.data, kind, meta, ctx.fence)
+        return show_image(file.path, file.data, kind, meta, workspace.fence)
     size = len(file.data)
     if file.data.startswith(b"%PDF-") or file.path.lower().endswith(".pdf"):
-        file = FileContents(file.path, pdf_text(file.path, file.data, ctx.fence).encode(), file.status)
+        file = FileContents(file.path, pdf_text(file.path, file.data, workspace.fence).encode(), file.status)
     elif _is_binary(file.data):
         text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
         return Output(text, meta={**meta, "binary": True, "size": size})
     if max_bytes is not None:
         return _limited(file, max_bytes, meta, size)
-    return _text(ctx, file, window, meta)
+    return _text(overflow, file, window, meta)
 
 
 def image_type(data: bytes) -> str | None:
@@ -181,7 +179,7 @@ def _limited(file: FileContents, limit: int, meta: dict[str, Any], size: int) ->
     return Output(text, meta=meta, bounded=True)
 
 
-def _text(ctx: Context, file: FileContents, window: dict[str, Any], meta: dict[str, Any]) -> Output:
+def _text(overflow: Overflow, file: FileContents, window: dict[str, Any], meta: dict[str, Any]) -> Output:
     data, encoding = _as_utf8(file.data)
     if encoding != "utf-8":
         meta["encoding"] = encoding
@@ -222,13 +220,13 @@ def _text(ctx: Context, file: FileContents, window: dict[str, Any], meta: dict[s
     has_more = selected.last < total
     limited = selected.cut or (has_more and end is None and not window["tail"])
     if limited or has_more:
-        text += _note(ctx, file, lines, selected, {**window, "first": first, "last": last}, meta, limited=limited)
+        text += _note(overflow, file, lines, selected, {**window, "first": first, "last": last}, meta, limited=limited)
     view = views.code(file.path, "\n".join(plain), first_line=selected.parts[0].first, line_count=total)
     return Output(text, view=view, meta=meta, bounded=True)
 
 
 def _note(
-    ctx: Context,
+    overflow: Overflow,
     file: FileContents,
     lines: Lines,
     selected: Window,
@@ -258,8 +256,8 @@ def _note(
         before = selected.parts[0].first - 1
         note += f" Use end_line={before} for the lines before."
         truncation["next"] = {"tool": "read_file", "args": {"path": file.path, "end_line": before, **options}}
-    if limited and not file.path.startswith(ctx.overflow.directory):
-        path = ctx.overflow.save(_remainder(lines, selected, window), file.path.rpartition("/")[2])
+    if limited and not file.path.startswith(overflow.directory):
+        path = overflow.save(_remainder(lines, selected, window), file.path.rpartition("/")[2])
         note += f" Remainder saved to {path}."
         truncation["remainder"] = path
     meta["truncation"] = truncation

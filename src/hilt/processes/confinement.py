@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import partial
+from typing import Any, Protocol
 
 import hilt
 from hilt import config, places, variables
@@ -22,7 +23,6 @@ from hilt.processes.call_processes import Processes, SessionProcesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.context import Context
     from hilt.files.workspace import Workspace
     from hilt.lsp.known_servers import ServerKind, Site
     from hilt.lsp.pool import CallerEnvironment
@@ -45,6 +45,20 @@ _MAX_MATCHES = 1_000
 _MAX_PATHS = 20_000
 _PSEUDO_FOLDERS = ("/proc", "/sys", "/dev")  # a sandbox has its own
 Reach = Callable[[str], str]  # for a path: "yes", "maybe" if something below may be denied, "no"
+
+
+class CallScope(Protocol):
+    """The call that a custom tool runs for."""
+
+    session: str
+    door: Door
+    overflow: Overflow
+    workspace: Workspace
+    meta: dict[str, Any]
+
+    @property
+    def processes(self) -> Processes:
+        """Child processes of the call."""
 
 
 class Confinement:
@@ -164,18 +178,18 @@ class Confinement:
         )
 
     def custom(
-        self, ctx: Context, sandbox: DeclaredSandbox, cwd: str, folder: str | None
+        self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, folder: str | None
     ) -> AbstractContextManager[Launch]:
         """Confine a custom tool as its `sandbox` key declares; a mode can only make that stricter."""
         return self._custom(ctx, sandbox, cwd, () if folder is None else (os.path.realpath(folder),))
 
-    def module(self, ctx: Context, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Launch]:
+    def module(self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Launch]:
         """Confine the process of a Python tool, which needs to read hilt itself and its working folder."""
         needed = os.path.dirname(os.path.abspath(hilt.__file__)), os.path.realpath(cwd)
         return self._custom(ctx, sandbox, cwd, tuple(path for path in needed if path != self._place.root))
 
     def _custom(
-        self, ctx: Context, sandbox: DeclaredSandbox, cwd: str, readable_paths: tuple[str, ...]
+        self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, readable_paths: tuple[str, ...]
     ) -> AbstractContextManager[Launch]:
         from hilt.processes.declared_sandbox import readable, writable
         from hilt.sandbox.network import FULL, NONE
@@ -195,7 +209,7 @@ class Confinement:
         return self._undoable(ctx, profile, cwd) if sandbox.undo else self.sandbox().confine(profile, cwd)
 
     @contextmanager
-    def _undoable(self, ctx: Context, profile: Profile, cwd: str) -> Iterator[Launch]:
+    def _undoable(self, ctx: CallScope, profile: Profile, cwd: str) -> Iterator[Launch]:
         """Confine a custom tool on an overlay of the workspace, and apply its changes unless the block raises."""
         from hilt.processes.undoable import Overlays, UndoableRun
 

@@ -93,7 +93,7 @@ def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> O
 
 
 def _read(ctx: Context, request: Request) -> Output:
-    output = read(ctx, request.path, request._asdict())
+    output = read(ctx.workspace, ctx.overflow, request.path, request._asdict())
     if output.content or output.meta.get("binary"):
         kind = "an image" if output.content else "binary"
         raise ToolError("binary_file", f"{request.path} is {kind}.", suggestion="Use read_file for a single image.")

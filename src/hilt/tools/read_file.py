@@ -50,4 +50,12 @@ def read_file(
     """
     window: dict[str, Any] = {"start_line": start_line, "end_line": end_line, "tail": tail}
     window.update(line_numbers=line_numbers, truncate=truncate)
-    return read(ctx, path, window, include_checksum=include_checksum, if_checksum=if_checksum, max_bytes=max_bytes)
+    return read(
+        ctx.workspace,
+        ctx.overflow,
+        path,
+        window,
+        include_checksum=include_checksum,
+        if_checksum=if_checksum,
+        max_bytes=max_bytes,
+    )
