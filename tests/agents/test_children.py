@@ -241,7 +241,7 @@ def test_a_child_that_fails_frees_its_slot(talk):
 def test_a_spawned_agent_counts_until_it_is_cancelled(talk):
     talking = talk(
         Turn(calls=[call("agent_spawn", template="nobody", message="a")]), Turn("first"),
-        Turn(calls=[call("agent_spawn", template="general", message="b", parentId="agent-123")]), Turn("ok"),
+        Turn(calls=[call("tool::agent_spawn", template="general", message="b", parentId="agent-123")]), Turn("ok"),
         flags={"agents.max_children": 1},
     )  # fmt: skip
     talking.send("go")
@@ -352,6 +352,16 @@ def test_interrupting_the_parent_ends_its_child(talk, base):
     assert ended.status == 130
     (agent,) = talking.runtime.parts.roster.newest(1)
     assert settled(talking.runtime, agent.id).status == "cancelled"
+
+
+@pytest.mark.parametrize("tool, parent", [("agent_spawn", "nobody"), ("tool::agent_spawn", "agent_0123456789ab")])
+def test_an_agent_cannot_be_started_below_one_that_does_not_exist(talk, tool, parent):
+    talking = talk()
+
+    error = talking.runtime.call(tool, template="general", message="x", parentId=parent).error
+
+    assert (error.code, error.message) == ("not_found", f"There is no agent {parent!r}.")
+    assert talking.runtime.parts.roster.newest(9) == []
 
 
 def test_an_agent_acts_only_as_itself_and_those_below_it(talk):

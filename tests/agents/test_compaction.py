@@ -100,23 +100,47 @@ def test_a_context_that_stays_full_is_summarised(talk, files):
 
 def test_a_context_that_is_too_long_is_compacted_and_sent_once_more(talk, files, kind):
     turns = [Turn(f"Step {n}.", [long_file(n)]) for n in range(4)]
-    talking = talk(*turns, Turn(context_too_long=True), Turn(SUMMARY), Turn("Done."), kind=kind)
+    talking = talk(*turns, Turn(context_too_long=True), Turn("Done."), kind=kind)
 
     ended = talking.send("Count the files.")
 
     assert (ended.status, ended.text) == (0, "Done.")
-    assert [asks_for_summary(request) for request in talking.server.prompts] == [False] * 5 + [True, False]
+    assert not any(map(asks_for_summary, talking.server.prompts))
+    results = talking.server.prompts[-1].results
+    assert ["contents of" in result for result in results.values()] == [False, False, True, True]
     assert talking.pauses == []
+
+
+def test_a_context_that_is_too_long_with_short_results_is_summarised(talk, files, kind):
+    turns = [Turn(f"Step {n}.", [long_file(n)]) for n in range(4)]
+    too_long = Turn(context_too_long=True)
+    talking = talk(*turns, too_long, too_long, Turn(SUMMARY), Turn("Done."), kind=kind)
+
+    ended = talking.send("Count the files.")
+
+    assert (ended.status, ended.text) == (0, "Done.")
+    assert [asks_for_summary(request) for request in talking.server.prompts] == [False] * 6 + [True, False]
+
+
+@pytest.mark.parametrize("context", [16_000, 24_000])
+def test_requests_fit_the_context_although_the_provider_counts_too_few_tokens(talk, files, kind, context):
+    turns = [Turn(f"Step {n}.", [long_file(n % 10)], input_tokens=n) for n in range(20)]
+    talking = talk(*turns, Turn("Done."), kind=kind, flags={"model.context_tokens": context})
+
+    assert talking.send("Read them all.").status == 0
+    assert len(talking.server.prompts) == 21
+    assert max(len(request.raw) for request in talking.server.prompts) <= context * 4
 
 
 def test_a_context_that_stays_too_long_ends_the_run(talk, files, kind):
     turns = [Turn(f"Step {n}.", [long_file(n)]) for n in range(4)]
-    talking = talk(*turns, Turn(context_too_long=True), Turn(SUMMARY), Turn(context_too_long=True), kind=kind)
+    too_long = Turn(context_too_long=True)
+    talking = talk(*turns, too_long, too_long, Turn(SUMMARY), too_long, kind=kind)
 
     ended = talking.send("Count the files.")
 
     assert (ended.status, ended.error.code) == (1, "model_error")
-    assert len(talking.server.prompts) == 7
+    assert len(talking.server.prompts) == 8
 
 
 @pytest.mark.parametrize("broken", [[Turn(status=400)], [Turn("")], [Turn(status=500)] * 6])

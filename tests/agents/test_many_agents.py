@@ -94,7 +94,7 @@ def test_a_parent_has_at_most_twenty_agents_however_many_processes_start_them(ba
     script = """
 codes = []
 for number in range(8):
-    result = runtime.call("agent_spawn", template="general", message="x", parentId=f"agent-{number}")
+    result = runtime.call("tool::agent_spawn", template="general", message="x", parentId=f"agent-{number}")
     codes.append("ok" if result.ok else result.error.code)
 print(json.dumps(codes), flush=True)
 """

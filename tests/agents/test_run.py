@@ -182,8 +182,7 @@ def test_the_prompt_is_shown_as_it_would_be_sent(running):
     trusted("Do it")
     system, _, _ = shown.partition("\n\n---\n\n")
     sent = server.prompts[0].body["messages"][0]["content"]
-    word = re.search(r"data-\w+", sent)[0]  # type: ignore[index]
-    assert re.sub(r"data-[0-9a-f]{8}", word, system) == sent
+    assert system == sent
     assert "Use tabs." in sent
 
 

@@ -58,7 +58,8 @@ class CallAgents:
             raise ToolError("resident_required", "An agent in the background would end with this call.")
         definition = self._host.define(order.agent, or_default=kind == "spawned")
         if order.parent and not self._acts_as(order.parent):
-            order = order._replace(parent="")  # the caller is the parent, whatever id the client passed
+            advice = "Omit parentId, or use the id of an agent that you started."
+            raise ToolError("not_found", f"There is no agent {order.parent[:100]!r}.", suggestion=advice)
         agent = self._host.create(self._ordered(order), definition, kind, self._caller, self._allowance)
         self._host.serve()
         return agent

@@ -1,4 +1,6 @@
-"""The size of a conversation in tokens: the provider's count, plus an estimate for later messages."""
+"""The size of a conversation in tokens: the provider's count plus an estimate for later messages, or if that is more,
+an estimate of all that is sent: some providers count little or nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,9 @@ class ContextSize:
         self._counted, self._counted_messages = response.usage.input_tokens + response.usage.output_tokens, number
 
     def of(self, messages: Sequence[ModelMessage], overhead: int = 0) -> int:
-        """Return the tokens of the messages; `overhead` is added if the provider has not counted anything yet."""
-        if not self._counted:
-            return overhead + self.estimate(messages)
-        return self._counted + self.estimate(messages[self._counted_messages :])
+        """Return the tokens of the messages; `overhead` is the estimate for the rest of a request."""
+        counted = self._counted + self.estimate(messages[self._counted_messages :])
+        return max(counted, overhead + self.estimate(messages))
 
     @staticmethod
     def estimate(messages: Iterable[ModelMessage]) -> int:

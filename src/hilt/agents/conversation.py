@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from hilt.context import Attendant
     from hilt.runtime import Runtime
 
+REJECTED_MAX = 2  # requests that are too long: then old results are shortened, and then the oldest turns
 _MISSING_APPROVALS = ("approval_required", "approval_timeout")
 
 
@@ -247,15 +248,15 @@ class Conversation:
         self._interruption.check()
         await self._model.check()
         await self._compaction.run_if_needed()
-        try:
-            return await self._answer()
-        except ModelFault as fault:
-            if not fault.too_long or not await self._compaction.run("", automatic=True, needed=True):
-                raise _model_error(fault) from fault
+        rejected = 0
+        while True:
             try:
                 return await self._answer()
-            except ModelFault as again:
-                raise _model_error(again) from again
+            except ModelFault as fault:
+                rejected += 1
+                too_long = fault.too_long and rejected <= REJECTED_MAX
+                if not too_long or not await self._compaction.run("", automatic=True, rejected=rejected):
+                    raise _model_error(fault) from fault
 
     async def _answer(self) -> ModelResponse:
         request = await self._hooks.before_request(self._model.name, await self.prompt())

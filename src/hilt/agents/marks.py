@@ -1,7 +1,7 @@
 """Marks around untrusted text: file contents, web pages, output of commands and other servers.
 
-A model reads everything as one text. The marks tell it which parts are data. Their word contains a secret of the
-conversation, and the marked text is cleared of that word, so the text cannot contain its own end.
+A model reads everything as one text. The marks tell it which parts are data. The marked text is cleared of their word,
+so the text cannot contain its own end; the word is random, so that other text does not contain it by chance.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ class Offering:
         self._project: ProjectPrompt | None = None
         self._tools: list[ListedTool] | None = None
         self._traits: dict[str, Traits] = {}
-        self.schema_tokens = 0  # of all tools, estimated
+        self._schema_characters = 0  # of all tools
+        self._system_characters = 0  # of the last request
 
     def forget_tools(self) -> None:
         """List the tools again before the next request."""
@@ -42,6 +43,11 @@ class Offering:
     def traits(self, tool: str) -> Traits:
         """Return the traits of a tool."""
         return self._traits.get(tool, _NO_TRAITS)
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of what a request has besides the messages."""
+        return (self._schema_characters + self._system_characters) // CHARACTERS_PER_TOKEN
 
     async def read_project(self, on_unused: Callable[[str], None] = lambda reason: None) -> ProjectPrompt:
         """Read the project's instructions and the names of skills; `on_unused` receives why a file is not used."""
@@ -59,9 +65,7 @@ class Offering:
             )
             self._tools = tools
             self._traits = {tool.name: tool.tool.traits for tool in tools}
-            self.schema_tokens = (
-                sum(len(str(tool.schema)) + len(tool.description) for tool in tools) // CHARACTERS_PER_TOKEN
-            )
+            self._schema_characters = sum(len(str(tool.schema)) + len(tool.description) for tool in tools)
         return self._tools
 
     async def request(self, messages: Sequence[ModelMessage]) -> ModelInput:
@@ -69,4 +73,5 @@ class Offering:
         project = self._project or await self.read_project()
         tools = await self.list_tools()
         system = system_prompt(self._runtime, self._marks, project, tools, self._role)
+        self._system_characters = len(system)
         return ModelInput(system, messages, [OfferedTool(tool.name, tool.description, tool.schema) for tool in tools])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hilt.agents.marks import Marks
 from hilt.agents.transcripts import TITLE_CHARACTERS, Transcript, Transcripts
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.installer import needs
 from hilt.output.redaction import Redactor
 from hilt.places import command, config_dir
@@ -135,13 +136,20 @@ def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice
     return CostMeter(choice.name, choice.base_url, runtime.settings, parts.state, workspace=parts.id, origin=origin)
 
 
+def marks_of(runtime: Runtime) -> Marks:
+    """Return the marks of a new conversation: the same for all of a workspace, so that a prompt can be shown."""
+    from hilt.agents.durable.stores import machine_name
+
+    return Marks(f"data-{sha256(f'{machine_name(runtime.parts.state)} {runtime.parts.id}'.encode()).hex()[:8]}")
+
+
 def open_transcript(
     runtime: Runtime, model: str, title: str, *, is_new: bool, agent: str = ""
 ) -> tuple[Transcript, Marks]:
     """Return the transcript of the runtime's session, new or continued, with the marks of its conversation."""
     transcripts = transcripts_of(runtime)
     if is_new:
-        marks = Marks()
+        marks = marks_of(runtime)
         transcripts.prune(days=runtime.settings["agents.keep_days"], megabytes=runtime.settings["agents.keep_mb"])
         line = " ".join(title.split())[:TITLE_CHARACTERS]
         facts = {"workspace": runtime.parts.root, "model": model, "title": line, "word": marks.word, "agent": agent}

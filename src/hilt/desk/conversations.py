@@ -17,6 +17,7 @@ from hilt.agents.marks import Marks
 from hilt.agents.starting import (
     COMMAND,
     choose_model,
+    marks_of,
     open_conversation,
     open_meter,
     open_model,
@@ -152,7 +153,7 @@ def preview(runtime: Runtime, prompt: TypedPrompt, role: RunRole, *, asks_person
     from hilt.listing import definition
 
     transcripts = transcripts_of(runtime)
-    marks, records = Marks(), list[dict[str, Any]]()
+    marks, records = marks_of(runtime), list[dict[str, Any]]()
     if transcripts.exists(runtime.session):
         file = transcripts.find(runtime.session)
         marks, records = Marks(file.head.get("word")), current(read(file.path))
@@ -259,7 +260,7 @@ class DurableRun:
         from hilt.agents.references import expand
         from hilt.state.agent_calls import AgentOrder
 
-        expansion = expand(runtime, prompt.typed, command=runtime.parts.skills.expand, around=Marks().around)
+        expansion = expand(runtime, prompt.typed, command=runtime.parts.skills.expand, around=marks_of(runtime).around)
         if expansion.images:
             raise ImagesRefused
         self._host = runtime.parts.agents

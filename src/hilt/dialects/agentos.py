@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hilt.call import Output
+from hilt.call import AGENT, Output
 from hilt.dialects._rows import Args, array, boolean, choice, entries, number, row, string
 
 _MAX_BYTES = 1024 * 1024  # of one read; the reply reports truncation
@@ -23,6 +23,11 @@ def _full(root: str, output: Output, path: str) -> str:
 def _integers(args: Args) -> Args:
     """Return the arguments with floats as integers."""
     return {name: int(value) if isinstance(value, float) else value for name, value in args.items()}
+
+
+def _known_parent(args: Args) -> Args:
+    """Return the arguments without the id of an agent that is not of hilt: the caller is its parent then."""
+    return {name: value for name, value in args.items() if name != "parentId" or value.startswith(AGENT)}
 
 
 def _read(args: Args) -> Args:
@@ -188,6 +193,7 @@ ENTRIES = entries(
             "message": string("Initial message to send to the spawned agent"),
         },
         "template message",
+        arguments=_known_parent,
     ),
     row(
         "tool::agent_send",
