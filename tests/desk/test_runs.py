@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from hilt.call import Call
-from hilt.desk.runs import RunDetails, runs, show
+from hilt.desk.runs import runs, show
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder
@@ -13,15 +13,7 @@ from hilt.state.stored_runs import Runs
 
 
 def listed(runtime: Runtime, limit: int = 50) -> list[str]:
-    parts = runtime.parts
-    with closing(Runs(parts.state, parts.id)) as store:
-        return [run.id for run in runs(store, parts.trail, parts.authority, parts.id, limit)]
-
-
-def shown(runtime: Runtime, id: str) -> RunDetails:
-    parts = runtime.parts
-    with closing(Runs(parts.state, parts.id)) as store:
-        return show(store, parts.trail, parts.authority, parts.roster, parts.id, id)
+    return [run.id for run in runs(runtime, limit)]
 
 
 def started(runtime: Runtime, parent: str, call: str) -> str:
@@ -49,7 +41,7 @@ def test_a_session_that_only_reads_is_a_run_without_a_stored_row(runtime, worksp
     with closing(Runs(runtime.parts.state, runtime.parts.id)) as store:
         assert store.newest(10) == []
     assert listed(runtime) == ["reader"]
-    assert [call.tool for call in shown(runtime, "reader").calls] == ["read_file"]
+    assert [call.tool for call in show(runtime, "reader").calls] == ["read_file"]
 
 
 def test_the_calls_and_changes_of_agents_belong_to_the_run_that_started_them(runtime):
@@ -60,7 +52,7 @@ def test_the_calls_and_changes_of_agents_belong_to_the_run_that_started_them(run
         call = Call("write_file", {"path": path, "content": "x"}, session=session, id=f"write-{path}")
         assert runtime.request(call).ok
 
-    details = shown(runtime, runtime.session)
+    details = show(runtime, runtime.session)
 
     assert listed(runtime) == [runtime.session]
     assert details.agents == (agent, below)
@@ -75,6 +67,6 @@ def test_the_calls_and_changes_of_agents_belong_to_the_run_that_started_them(run
 
 def test_an_unknown_run_is_not_found(runtime):
     with pytest.raises(ToolError) as raised:
-        shown(runtime, "nothing")
+        show(runtime, "nothing")
 
     assert raised.value.code == "not_found"

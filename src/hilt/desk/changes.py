@@ -27,6 +27,16 @@ class ChangedPath(NamedTuple):
     size: int
 
 
+class EarlierFile(NamedTuple):
+    """A file as it was before a change."""
+
+    change: str
+    operation: str
+    path: str
+    size: int
+    blob: bytes
+
+
 class Change(NamedTuple):
     """What one call changed."""
 
@@ -45,6 +55,24 @@ def newest(runtime: Runtime) -> list[Change]:
     ]
 
 
+def snapshots(runtime: Runtime, session: str, limit: int) -> Iterator[EarlierFile]:
+    """Yield the files as they were before the newest changes of a session."""
+    for change in runtime.parts.history.changes(limit, session=session):
+        yield from _snapshots(change)
+
+
+def snapshot(runtime: Runtime, session: str, id: str, path: str) -> EarlierFile | None:
+    """Return a file as it was before a change of a session; None if the change did not have it."""
+    change = runtime.parts.history.find(id)
+    matches = (found for found in _snapshots(change) if found.path == path)
+    return next(matches, None) if change.session == session else None
+
+
+def content(runtime: Runtime, snapshot: EarlierFile) -> bytes:
+    """Return the content of a file as it was."""
+    return runtime.parts.history.blobs.read(snapshot.blob)
+
+
 def exists(runtime: Runtime, id: str) -> bool:
     """Whether this is the complete id of a change; raise if it could be the beginning of one but is not."""
     is_id = bool(id) and not id.strip("0123456789abcdef")
@@ -54,6 +82,12 @@ def exists(runtime: Runtime, id: str) -> bool:
 def undo(action: str, id: str) -> Call:
     """Return the call that previews or restores a change."""
     return Call("undo", {"action": action, "id": id}, dialect="jinn")
+
+
+def _snapshots(change: RecordedChange) -> Iterator[EarlierFile]:
+    for file in change.snapshots:
+        if file.before is not None:
+            yield EarlierFile(change.id, change.operation, file.path, file.size, file.before)
 
 
 def _paths(change: RecordedChange) -> Iterator[ChangedPath]:

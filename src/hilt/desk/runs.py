@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from hilt.errors import ToolError
@@ -10,9 +11,7 @@ from hilt.state.stored_runs import RunCost, Runs, StoredRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.authority.authority import Authority
-    from hilt.state.roster import Roster
-    from hilt.state.trail import Trail
+    from hilt.runtime import Runtime
 
 _SECOND = 1_000_000_000
 
@@ -48,41 +47,41 @@ class RunDetails(NamedTuple):
     costs: tuple[RunCost, ...]  # by agent and model
 
 
-def runs(store: Runs, trail: Trail, authority: Authority, workspace: str, limit: int = 50) -> list[Run]:
+def runs(runtime: Runtime, limit: int = 50) -> list[Run]:
     """Return the runs of a workspace, those used last first; of those that only read, the sessions that still exist."""
-    records = _records(store, trail, authority, workspace, limit)
+    with closing(Runs(runtime.parts.state, runtime.parts.id)) as store:
+        records = _records(runtime, store, limit)
     newest = sorted(records.values(), key=lambda record: (-record.used, record.id))
     return list(map(_run, newest[:limit]))
 
 
-def _records(store: Runs, trail: Trail, authority: Authority, workspace: str, limit: int) -> dict[str, StoredRun]:
+def show(runtime: Runtime, id: str, limit: int = 200) -> RunDetails:
+    """Return a run with its newest calls; raise not_found without one."""
+    parts = runtime.parts
+    with closing(Runs(parts.state, parts.id)) as store:
+        record = _records(runtime, store, 0).get(id) or store.get(id)
+        if record is None:
+            raise ToolError("not_found", f"There is no run {id}.", suggestion="List the runs of the workspace.")
+        entries = [row.entry for row in parts.trail.rows(workspace=parts.id, run=id, limit=limit)]
+        return RunDetails(
+            _run(record),
+            tuple(RunCall(Moment(e.at), e.session, e.tool, e.outcome, e.call, e.parent, e.agent) for e in entries),
+            tuple(parts.roster.below(id)[1:]),
+            tuple(store.changes(id)),
+            tuple(store.waiting(id)),
+            tuple(store.costs(id)),
+        )
+
+
+def _records(runtime: Runtime, store: Runs, limit: int) -> dict[str, StoredRun]:
     """Return the stored runs used last, and those of the sessions in the trail."""
     known = {record.id: record for record in store.newest(limit)}
-    for session, started, used in trail.sessions(workspace):
-        id = authority.origin(session).run
+    for session, started, used in runtime.parts.trail.sessions(runtime.parts.id):
+        id = runtime.parts.authority.origin(session).run
         began, last = started * _SECOND, used * _SECOND
         record = known.get(id) or store.get(id) or StoredRun(id, began, last)
         known[id] = StoredRun(id, min(record.began, began), max(record.used, last))
     return known
-
-
-def show(
-    store: Runs, trail: Trail, authority: Authority, roster: Roster, workspace: str, id: str, limit: int = 200
-) -> RunDetails:
-    """Return a run with its newest calls; raise not_found without one."""
-    record = _records(store, trail, authority, workspace, 0).get(id) or store.get(id)
-    if record is None:
-        raise ToolError("not_found", f"There is no run {id}.", suggestion="List the runs of the workspace.")
-    entries = [row.entry for row in trail.rows(workspace=workspace, run=id, limit=limit)]
-    calls = tuple(RunCall(Moment(e.at), e.session, e.tool, e.outcome, e.call, e.parent, e.agent) for e in entries)
-    return RunDetails(
-        _run(record),
-        calls,
-        tuple(roster.below(id)[1:]),
-        tuple(store.changes(id)),
-        tuple(store.waiting(id)),
-        tuple(store.costs(id)),
-    )
 
 
 def _run(record: StoredRun) -> Run:

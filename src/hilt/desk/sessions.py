@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from hilt import handles
 from hilt.agents.starting import transcripts_of
 from hilt.agents.transcript_views import as_markdown, as_messages
 from hilt.agents.transcripts import SessionFile, read
@@ -47,6 +49,13 @@ class ListedSession(NamedTuple):
     transcript: bool
 
 
+class LongOutput(NamedTuple):
+    """Output of a session that was too long for its reply."""
+
+    name: str
+    size: int
+
+
 def transcripts(runtime: Runtime) -> list[StoredTranscript]:
     """Return the transcripts, the one written last first."""
     return list(map(_stored, transcripts_of(runtime).list()))
@@ -64,6 +73,33 @@ def sessions(runtime: Runtime) -> list[ListedSession]:
         id, started, changed, model, title = stored[:5]
         rows[id] = ListedSession(id, started, changed, model, title, transcript=True)
     return sorted(rows.values(), key=lambda row: (row.changed, row.id), reverse=True)
+
+
+def long_outputs(runtime: Runtime, session: str, limit: int) -> list[LongOutput]:
+    """Return the newest long outputs of a session first."""
+    try:
+        with os.scandir(_outputs_folder(runtime, session)) as entries:
+            files = [(entry, entry.stat(follow_symlinks=False)) for entry in entries]
+    except OSError:
+        return []
+    newest = sorted(files, key=lambda file: file[1].st_mtime_ns, reverse=True)
+    return [LongOutput(entry.name, status.st_size) for entry, status in newest if stat.S_ISREG(status.st_mode)][:limit]
+
+
+def long_output(runtime: Runtime, session: str, name: str, limit: int) -> bytes | None:
+    """Return the first bytes of a long output of a session; None if it has none with this name."""
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        return None
+    opened: list[int] = []
+    try:
+        opened.append(os.open(_outputs_folder(runtime, session), handles.LISTED))
+        opened.append(os.open(name, handles.FILE, dir_fd=opened[0]))
+        return handles.read_regular(opened[1], limit)
+    except OSError:
+        return None
+    finally:
+        for handle in opened:
+            os.close(handle)
 
 
 def full_id(runtime: Runtime, prefix: str) -> str:
@@ -116,6 +152,10 @@ def _cost_of(path: str, size: int, mtime_ns: int) -> float | None:
         costs = [record["cost"] for record in read(path) if "cost" in record]
         return sum(costs) if costs else None
     return None
+
+
+def _outputs_folder(runtime: Runtime, session: str) -> str:
+    return runtime.parts.session(session).overflow.directory
 
 
 def _stored(file: SessionFile) -> StoredTranscript:

@@ -45,9 +45,14 @@ class SkillMove(NamedTuple):
     earlier: str | None
 
 
-def contents(runtime: Runtime) -> LibraryContents:
-    """Return all skills and commands, and what is not loaded."""
-    return runtime.parts.skills.current()
+def contents(runtime: Runtime, *, rescan: bool = False) -> LibraryContents:
+    """Return all skills and commands, and what is not loaded; with `rescan`, as the files are at this moment."""
+    return runtime.parts.skills.current(rescan=rescan)
+
+
+def file(runtime: Runtime, name: str, relative: str) -> tuple[str, bytes]:
+    """Return the path and the content of a file of a skill; raise if it cannot be loaded."""
+    return runtime.parts.skills.file(name, relative)
 
 
 def load(runtime: Runtime, name: str) -> Skill:

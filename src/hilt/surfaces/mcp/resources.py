@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from hilt.call import Call
-from hilt.desk import skills
+from hilt.desk import changes, sessions, skills
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 
@@ -123,42 +123,21 @@ class Resources:
 
     # --- our own --------------------------------------------------------------------------------------------------
 
-    def _folder(self, session: str) -> str:
-        return self._runtime.parts.session(session).overflow.directory
-
     def _overflow(self, session: str) -> list[dict[str, Any]]:
-        try:
-            with os.scandir(self._folder(session)) as entries:
-                files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
-        except OSError:
-            return []
-        newest = sorted(files, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime_ns, reverse=True)
         return [
             {
-                "uri": f"{OVERFLOW}{_quoted(entry.name)}",
-                "name": entry.name,
+                "uri": f"{OVERFLOW}{_quoted(output.name)}",
+                "name": output.name,
                 "mimeType": "text/plain",
-                "size": entry.stat(follow_symlinks=False).st_size,
+                "size": output.size,
             }
-            for entry in newest[:LISTED_MAX]
+            for output in sessions.long_outputs(self._runtime, session, LISTED_MAX)
         ]
 
     def _read_overflow(self, session: str, uri: str) -> dict[str, Any]:
-        name = _unquoted(uri.removeprefix(OVERFLOW))
-        if not name or "/" in name or "\0" in name or name in (".", ".."):
+        data = sessions.long_output(self._runtime, session, _unquoted(uri.removeprefix(OVERFLOW)), READ_BYTES)
+        if data is None:
             raise _no_resource(uri)
-        try:
-            folder = os.open(self._folder(session), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            raise _no_resource(uri) from None
-        try:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(name, flags, dir_fd=folder), "rb") as file:
-                data = file.read(READ_BYTES + 1)
-        except OSError:
-            raise _no_resource(uri) from None
-        finally:
-            os.close(folder)
         return _contents(uri, data)
 
     def _read_skill(self, session: str, uri: str) -> dict[str, Any]:
@@ -166,35 +145,31 @@ class Resources:
         name, relative = _unquoted(name), _unquoted(relative)
         if not relative:
             return {"uri": uri, "mimeType": "text/markdown", "text": self._skills.text(session, name, "")}
-        path, data = self._runtime.parts.skills.file(name, relative)
+        path, data = skills.file(self._runtime, name, relative)
         if self._is_hidden(session, path):
             raise _no_resource(uri)
         return _contents(uri, data)
 
     def _snapshots(self, session: str) -> list[dict[str, Any]]:
-        resources = []
-        for change in self._runtime.parts.history.changes(LISTED_MAX, session=session):
-            for file in change.snapshots:
-                if file.before is None or self._is_hidden(session, file.path):
-                    continue
-                title = f"{file.path} before {change.operation}"
-                uri = f"{SNAPSHOTS}{change.id}/{_quoted(file.path)}"
-                resources.append({"uri": uri, "name": file.path, "title": title, "size": file.size})
-        return resources[:LISTED_MAX]
+        found = changes.snapshots(self._runtime, session, LISTED_MAX)
+        return [
+            {
+                "uri": f"{SNAPSHOTS}{snapshot.change}/{_quoted(snapshot.path)}",
+                "name": snapshot.path,
+                "title": f"{snapshot.path} before {snapshot.operation}",
+                "size": snapshot.size,
+            }
+            for snapshot in islice((each for each in found if not self._is_hidden(session, each.path)), LISTED_MAX)
+        ]
 
     def _read_snapshot(self, session: str, uri: str) -> dict[str, Any]:
         id, _, path = uri.removeprefix(SNAPSHOTS).partition("/")
-        path = _unquoted(path)
-        history = self._runtime.parts.history
-        change = history.find(id)
-        if change.session != session:
+        snapshot = changes.snapshot(self._runtime, session, id, _unquoted(path))
+        if snapshot is None or self._is_hidden(session, snapshot.path):
             raise _no_resource(uri)
-        for file in change.snapshots:
-            if file.path == path and file.before is not None and not self._is_hidden(session, path):
-                if file.size > READ_BYTES:
-                    raise _too_large(uri)
-                return _contents(uri, history.blobs.read(file.before))
-        raise _no_resource(uri)
+        if snapshot.size > READ_BYTES:
+            raise _too_large(uri)
+        return _contents(uri, changes.content(self._runtime, snapshot))
 
     def _is_hidden(self, session: str, path: str) -> bool:
         """Whether the session needs approval to read the file; then it cannot read it here either."""
@@ -251,7 +226,7 @@ class SkillPrompts:
 
     def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Return a skill or command with its arguments filled in."""
-        contents = self._runtime.parts.skills.current(rescan=True)
+        contents = skills.contents(self._runtime, rescan=True)
         skill_arguments = arguments.get("arguments", "")
         command = contents.commands.get(name.removeprefix(PREFIX))
         if name in contents.skills:

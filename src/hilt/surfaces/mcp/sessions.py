@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from hilt.desk import approvals
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.runtime import Runtime
@@ -48,7 +49,7 @@ class Session:
         if approval is None:
             return None
         with suppress(ToolError):
-            if runtime.parts.authority.approvals().find(approval).state == "pending":
+            if approvals.find(runtime.parts.state, approval).state == "pending":
                 return None
         self._waiting.pop(_call_key(tool, args), None)
         return approval
