@@ -101,12 +101,22 @@ def test_signs_that_ripgrep_reads_differently_match(runtime, workspace):
 
 
 def test_a_glob_with_brackets_matches_names_that_have_them(runtime, workspace):
-    for path in ("app/[id]/page.tsx", "app/i/page.tsx", "app/[...slug]/page.tsx", "[ab].txt"):
+    for path in (
+        "app/[id]/page.tsx",
+        "app/i/page.tsx",
+        "app/[...slug]/page.tsx",
+        "[ab].txt",
+        "app/[user-id]/x",
+        "[b-a]",
+    ):
         workspace.write(path, "x")
 
     assert find(runtime, "app/[id]/page.tsx")["files"] == ["app/[id]/page.tsx", "app/i/page.tsx"]
     assert find(runtime, "app/[...slug]/*")["files"] == ["app/[...slug]/page.tsx"]
     assert find(runtime, "[ab].txt")["files"] == ["[ab].txt"]
+    assert find(runtime, "app/[user-id]/*")["files"] == ["app/[user-id]/x"]
+    assert find(runtime, "[b-a]")["files"] == ["[b-a]"]
+    assert runtime.call("search_files", pattern="x", include="app/[user-id]/x").text == "app/[user-id]/x:1:x"
 
 
 def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(runtime, project):

@@ -201,10 +201,8 @@ class _Reader:
             if character == "]" and not first:
                 return Class(negated, tuple(ranges), self._glob[opened : self._at])
             if character == "-" and low and following not in ("", "]"):
-                high = self._in_class(self._next("the [ is not closed", opened), opened)
-                if high < low:
-                    raise _bad(self._glob, f"the range {low}-{high} runs backwards", self._at - 1)
-                ranges[-1] = (low, high)
+                # a range that runs backwards, as in the name [post-id], matches nothing
+                ranges[-1] = (low, self._in_class(self._next("the [ is not closed", opened), opened))
                 low = ""
             elif character == "[" and following == ":" and (named := self._named(opened)):
                 ranges += named
@@ -339,10 +337,14 @@ def _widened(component: Component) -> Component:
     """
     tokens: list[Token] = []
     for token in component.tokens:
-        wide = token in (None, ":") or (isinstance(token, Class) and not _PLAIN_CLASS(token.source))
+        wide = token in (None, ":") or (isinstance(token, Class) and not _is_plain(token))
         if not wide or tokens[-1:] != [STAR]:
             tokens.append(STAR if wide else token)
     return Component(tuple(tokens))
+
+
+def _is_plain(token: Class) -> bool:
+    return _PLAIN_CLASS(token.source) is not None and all(low <= high for low, high in token.ranges)
 
 
 def _format_component(component: Component) -> str:
@@ -391,9 +393,9 @@ def _token_pattern(token: Token) -> str:
         return "[^/]"
     if isinstance(token, str):
         return re.escape(token)
-    ranges = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in token.ranges)
+    ranges = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in token.ranges if low <= high)
     # a class may contain a slash, but a name never does
-    return f"[^/{ranges}]" if token.negated else f"(?!/)[{ranges}]"
+    return f"[^/{ranges}]" if token.negated else f"(?!/)[{ranges}]" if ranges else "(?!)"
 
 
 def _path_pattern(glob: Glob) -> str:
