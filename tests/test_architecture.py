@@ -162,7 +162,7 @@ STILL_KNOTS: tuple[str, ...] = (
     "custom.definition custom.markdown_tools",
     "files.collecting files.command_changes files.copying files.draft files.exchanging files.recovery "
     "files.workspace files.writing",
-    "surfaces.mcp.active_requests surfaces.mcp.calls surfaces.mcp.command surfaces.mcp.front surfaces.mcp.http "
+    "surfaces.mcp.calls surfaces.mcp.command surfaces.mcp.front surfaces.mcp.http "
     "surfaces.mcp.lines surfaces.mcp.messages surfaces.mcp.pipe surfaces.mcp.server "
     "surfaces.oneshot surfaces.opening surfaces.resident",
 )

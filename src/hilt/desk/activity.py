@@ -10,6 +10,7 @@ from hilt.errors import ToolError
 from hilt.state.callers import CallObserver
 from hilt.state.connected_hosts import ConnectedHost as ConnectedHost
 from hilt.state.connected_hosts import HostObserver
+from hilt.state.connected_hosts import Transport as Transport
 from hilt.state.connected_hosts import connected_hosts as connected_hosts
 from hilt.state.connected_hosts import mark_host as mark_host
 from hilt.state.events import EVENTS_MAX, EventStore, NewEvent, ServingMark

@@ -74,11 +74,12 @@ def test_a_host_over_http_is_shown(server, mode):
     assert host["transport"] == "http"
 
 
-def test_invalid_client_info_is_only_shown_as_text(server):
+def test_hostile_client_info_is_only_shown_as_text(server):
     with Lines(server.command, handshake=False) as lines:
-        info = {"name": "\x1b[31m<b>" + "x" * 10_000, "version": 5}
+        info = {"name": "\x1b[31m<b>" + "x" * 10_000, "version": "\x1b5"}
         lines.send("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
         lines.read()
+        lines.tell("notifications/initialized")
         host = named(server, "[31m<b>" + "x" * 52)
 
     assert host["version"] == "5"

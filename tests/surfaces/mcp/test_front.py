@@ -1,22 +1,18 @@
-"""The front loop: which modules it loads, that it responds like the SDK, and the questions of calls."""
+"""The front loop: which modules it loads, that it responds like the SDK, and calls around the loading of the SDK."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from hilt.surfaces.mcp import plain
-from tests.conformance.server import TOOLS
 from tests.marks import Mark, wait_until
 from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
@@ -110,21 +106,13 @@ SESSIONS: dict[str, list[dict[str, Any]]] = {
         {"id": 1, "method": "initialize", "params": opening(elicitation={}, roots={"listChanged": True})},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "ping"},
-        {"id": 3, "method": "tools/list"},
-        {"id": 4, "method": "tools/call", "params": {"name": "read_file", "arguments": {"path": "a.txt"}}},
     ],
-    "stateless": [
-        {"id": 1, "method": "server/discover", "params": {"_meta": META}},
-        {"id": 2, "method": "tools/list", "params": {"_meta": META}},
-        {"id": 3, "method": "tools/call", "params": {"name": "list_dir", "_meta": META}},
-    ],
+    "stateless": [{"id": 1, "method": "server/discover", "params": {"_meta": META}}],
 }
 
 
 @pytest.mark.parametrize("messages", SESSIONS.values(), ids=SESSIONS)
-def test_a_plain_session_loads_neither_the_sdk_nor_asyncio(command, messages):
-    command.folder.write("a.txt", "a\n")
-
+def test_the_start_of_a_session_loads_neither_the_sdk_nor_asyncio(command, messages):
     assert loaded(command, *messages) & HEAVY == set()
 
 
@@ -141,33 +129,7 @@ def test_the_sdk_is_loaded_when_it_is_needed(command):
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
-    command = Command(str(tmp_path_factory.mktemp("front")))
-    command.folder.write("a.txt", "alpha\nbeta \u2028 gamma\n")
-    command.folder.write("folder/b.bin", "\0")
-    command.folder.write("picture.png", PIXEL)
-    with open(os.path.join(command.folder.path.encode(), b"\xff.txt"), "wb") as file:
-        file.write(b"\xff\xfe")
-    return command
-
-
-PIXEL = (
-    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00"
-    b"\x00\rIDATx\x9cc\xf8\xff\xff?\x00\x05\xfe\x02\xfe\xa75\x81\x84\x00\x00\x00\x00IEND\xaeB`\x82"
-)
-
-
-@pytest.fixture(scope="module")
-def handshake(workspace):
-    pair = Pair(workspace, opening=opening())
-    yield pair
-    pair.end()
-
-
-@pytest.fixture(scope="module")
-def stateless(workspace):
-    pair = Pair(workspace, opening=None)
-    yield pair
-    pair.end()
+    return Command(str(tmp_path_factory.mktemp("front")))
 
 
 OPENINGS = [
@@ -196,106 +158,58 @@ def test_a_handshake_is_answered_as_by_the_sdk(workspace, params):
         pair.end()
 
 
-CALLS: list[dict[str, Any]] = [
-    {"name": "read_file", "arguments": {"path": "a.txt"}},
-    {"name": "read_file", "arguments": {"path": "missing.txt"}},
-    {"name": "read_file", "arguments": {"path": "picture.png"}},
-    {"name": "read_file", "arguments": {"path": "/etc/passwd"}},
-    {"name": "read_file", "arguments": {"pth": "a.txt"}},
-    {"name": "read_file", "arguments": {"path": "a.txt"}, "_meta": {"vendor/key": {"a": [1]}}},
-    {"name": "read_file", "arguments": {"path": "a.txt"}, "_meta": {"progressToken": 5}},
-    {"name": "read_file", "arguments": {"path": "a.txt"}, "task": {"ttl": 5}},
-    {"name": "read_file", "arguments": None},
-    {"name": "read_file", "arguments": []},
-    {"name": "read_file"},
-    {"name": "Read", "arguments": {"file_path": "a.txt"}},
-    {"name": "list_dir"},
-    {"name": "list_dir", "arguments": {"details": True}},
-    {"name": "stat_file", "arguments": {"path": "folder"}},
-    {"name": "find_files", "arguments": {"pattern": "*"}},
-    {"name": "search_files", "arguments": {"pattern": "a"}},
-    {"name": "todo_read", "arguments": {}},
-    {"name": "tool_call", "arguments": {"name": "read_file", "arguments": {"path": "a.txt"}}},
-    {"name": "tool_call", "arguments": {"name": "nothing"}},
-    {"name": "nothing", "arguments": {}},
-    {"name": "undo", "arguments": {"action": "list"}},
-    {"name": 5},
+REQUESTS: list[tuple[Any, Any]] = [
+    ("ping", None),
+    ("ping", {"_meta": {"progressToken": 5}}),
+    ("ping", {"extra": 1}),
+    ("tools/list", None),
+    ("tools/list", {"_meta": {"vendor/key": {"a": [1]}}}),
+    ("tools/list", {"_meta": {"progressToken": 5}}),
+    ("tools/list", {"_meta": {plain.VERSION_KEY: plain.MODERN}}),
+    ("tools/list", {"_meta": {f"{plain.RESERVED}logLevel": "debug"}}),
+    ("tools/list", {"cursor": "x"}),
+    ("tools/list", {"cursor": None}),
+    ("tools/list", []),
+    ("server/discover", None),
+    ("tools/call", {"name": "list_dir"}),
+    ("nothing/known", {}),
+    (5, {}),
+]
+METAS: list[Any] = [
+    None,
     {},
+    META,
+    {**META, "vendor/key": 1},
+    {**META, "progressToken": 1},
+    {**META, plain.INFO_KEY: INFO},
+    {**META, plain.INFO_KEY: {"name": 1}},
+    {**META, plain.CAPABILITIES_KEY: {"elicitation": 1}},
+    {**META, plain.CAPABILITIES_KEY: {"elicitation": {}, "roots": {}, "extensions": {plain.TASKS: {}}}},
+    {**META, plain.VERSION_KEY: "1999-01-01"},
+    {plain.VERSION_KEY: plain.MODERN},
 ]
 
 
-@pytest.mark.parametrize("params", CALLS, ids=lambda params: json.dumps(params)[:60])
-@pytest.mark.parametrize("modern", [False, True], ids=["handshake", "stateless"])
-def test_a_call_is_answered_as_by_the_sdk(handshake, stateless, params, modern):
-    if modern:
-        params = {**params, "_meta": {**params.get("_meta", {}), **META}}
-
-    ours, theirs = (stateless if modern else handshake).answers("tools/call", params)
-
-    assert ours == theirs
-
-
-VALUES: st.SearchStrategy[Any] = st.sampled_from(
-    [None, True, 1, 1.5, "", "a.txt", "a\u2028", [], {}, {"a": 1}, {"path": "a.txt"}]
-)
-METAS = st.dictionaries(
-    st.sampled_from(["x", "progressToken", *META, plain.INFO_KEY, f"{plain.RESERVED}logLevel", "dev.hilt/approval"]),
-    VALUES | st.sampled_from([plain.MODERN, INFO, {"elicitation": {}}, {"elicitation": 1}, {"roots": {}}]),
-    max_size=4,
-)
-PARAMS = (
-    st.none()
-    | VALUES
-    | st.fixed_dictionaries(
-        {},
-        optional={
-            "_meta": METAS | VALUES | METAS.map(lambda meta: {**meta, **META}),
-            "name": st.sampled_from(["list_dir", "stat_file", "nothing", "read_file", "greet"]) | VALUES,
-            "arguments": st.fixed_dictionaries({}, optional={"path": VALUES, "tail": VALUES}) | VALUES,
-            "cursor": VALUES,
-            "uri": VALUES,
-        },
-    )
-)
-METHODS = st.sampled_from(["ping", "tools/list", "tools/call", "tools/call", "server/discover", "nothing/known"])
-
-
-@given(method=METHODS, params=PARAMS, modern=st.booleans(), fields=st.sampled_from([{}, {"id": "a"}, {"extra": 1}]))
-def test_generated_requests_are_answered_as_by_the_sdk(handshake, stateless, method, params, modern, fields):
-    if modern and isinstance(params, dict) and "_meta" not in params:
-        params = {**params, "_meta": META}
-
-    ours, theirs = (stateless if modern else handshake).answers(method, params, **fields)
-
-    assert ours == theirs
-
-
-def test_the_messages_of_the_conformance_suite_are_answered_as_by_the_sdk(tmp_path):
-    command = Command(str(tmp_path))
-    arguments = ("--tools-dir", TOOLS, "--approve", "once")
-    asking: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
-    pairs = {
-        False: Pair(command, *arguments, opening=opening(**asking)),
-        True: Pair(command, *arguments, opening=None),
-    }
-    with open(os.path.join(os.path.dirname(__file__), "suite_messages.jsonl"), encoding="utf-8") as file:
-        messages = [json.loads(line) for line in file]
-    assert len(messages) > 50
+@pytest.mark.parametrize("method, params", REQUESTS, ids=str)
+def test_a_request_after_the_handshake_is_answered_as_by_the_sdk(workspace, method, params):
+    pair = Pair(workspace, opening=opening())
     try:
-        for message in messages:
-            params = message.get("params")
-            pair = pairs[plain.is_modern({"jsonrpc": "2.0", "id": 1, **message})]
-            ours, theirs = pair.answers(message["method"], params)
-            assert _without_secrets(ours) == _without_secrets(theirs), message
+        ours, theirs = pair.answers(method, params)
+        assert ours == theirs
     finally:
-        for pair in pairs.values():
-            pair.end()
+        pair.end()
 
 
-def _without_secrets(answer: dict[str, Any]) -> dict[str, Any]:
-    secret = ("requestState", "taskId", "createdAt", "lastUpdatedAt")
-    result = answer.get("result", {})
-    return {**answer, "result": {name: "" if name in secret else value for name, value in result.items()}}
+@pytest.mark.parametrize("method", ["server/discover", "tools/list", "ping"])
+@pytest.mark.parametrize("meta", METAS, ids=str)
+def test_a_request_without_a_handshake_is_answered_as_by_the_sdk(workspace, method, meta):
+    pair = Pair(workspace, opening=None)
+    try:
+        for _ in range(2):
+            ours, theirs = pair.answers(method, {} if meta is None else {"_meta": meta})
+            assert ours == theirs
+    finally:
+        pair.end()
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
@@ -331,7 +245,7 @@ def _is_gone(mark: Mark) -> bool:
 
 
 def test_a_request_that_waits_can_be_cancelled_and_a_ping_overtakes_it(command):
-    constants = ["hilt.surfaces.mcp.active_requests:REQUESTS_MAX=1"]
+    constants = ["hilt.surfaces.mcp.front:REQUESTS_MAX=1"]
     mark = Mark()
     with Lines(command, constants=constants) as client:
         arguments = {"command": f"sleep 300; echo {mark.name}", "timeout": 200}
@@ -414,80 +328,30 @@ def answer_to(client: Lines, question: dict[str, Any], **answer: Any) -> None:
     ],
     ids=str,
 )
-def test_a_question_is_asked_and_its_answer_taken_as_by_the_sdk(tmp_path, answer):
-    exchanges = []
-    for bypass in (b"", BYPASS):
-        command = Command(str(tmp_path / ("sdk" if bypass else "front")))
-        command.folder.write("../config/permissions.yaml", ASKS)
-        with Lines(command, "--session", "s", handshake=False) as client:
-            client.write(bypass)
-            client.ask("initialize", **opening(elicitation={}))
-            client.tell("notifications/initialized")
-            client.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
-            question = client.read()
-            answer_to(client, question, **answer)
-            response = client.read()
-        text = json.dumps([{**question, "id": 0}, response, recorded(command), command.folder.tree()])
-        same = re.sub(r"[0-9a-f]{12}", "ID", text.replace(command.folder.path, "FOLDER"))
-        exchanges.append(json.loads(same))
+def test_only_a_valid_acceptance_lets_a_call_run(asking, answer):
+    with Lines(asking, elicitation={}) as client:
+        client.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
+        answer_to(client, client.read(), **answer)
+        response = client.read()
 
-    assert exchanges[0] == exchanges[1]
+    is_accepted = answer == {"result": YES}
+    assert response["result"]["isError"] is not is_accepted
+    assert asking.folder.tree() == ({"a.txt": "x"} if is_accepted else {})
+    assert len(recorded(asking)) == 1
 
 
-def test_a_question_in_a_response_is_asked_and_answered_as_by_the_sdk(tmp_path):
-    answers = []
+def test_a_question_in_a_response_is_answered_once_for_the_same_call(asking):
     meta = {**META, plain.CAPABILITIES_KEY: {"elicitation": {}}}
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}, "_meta": meta}
-    for bypass in (b"", BYPASS):
-        command = Command(str(tmp_path / ("sdk" if bypass else "front")))
-        command.folder.write("../config/permissions.yaml", ASKS)
-        with Lines(command, "--session", "s", handshake=False) as client:
-            client.write(bypass)
-            asked = client.ask("tools/call", **call)
-            state = asked["result"].pop("requestState")
-            others = [{"requestState": "x"}, {"requestState": state, "arguments": {"path": "b.txt", "content": "x"}}]
-            continued = [{"requestState": state, "inputResponses": {"approval": YES}}] * 2
-            responses = [client.ask("tools/call", **{**call, **fields}) for fields in (*others, *continued)]
-        text = json.dumps([asked, responses, recorded(command), command.folder.tree()])
-        answers.append(json.loads(text.replace(command.folder.path, "FOLDER")))
+    with Lines(asking, handshake=False) as client:
+        state = client.ask("tools/call", **call)["result"]["requestState"]
+        others = [{"requestState": "x"}, {"requestState": state, "arguments": {"path": "b.txt", "content": "x"}}]
+        continued = [{"requestState": state, "inputResponses": {"approval": YES}}] * 2
+        responses = [client.ask("tools/call", **{**call, **fields}) for fields in (*others, *continued)]
 
-    assert answers[0] == answers[1]
-    assert [set(answer) - {"id", "jsonrpc"} for answer in answers[0][1]] == [
-        {"error"},
-        {"error"},
-        {"result"},
-        {"error"},
-    ]
-
-
-def test_an_approval_does_not_load_the_sdk(asking):
-    server = f"import sys; sys.path[:0] = {sys.path!r}\n{COUNT}"
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", server],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=asking.folder.path,
-        env=asking.environ,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-
-        def exchange(**message: Any) -> Any:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
-
-        exchange(id=1, method="initialize", params=opening(elicitation={}))
-        call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
-        question = exchange(id=2, method="tools/call", params=call)
-        assert not exchange(id=question["id"], result=YES)["result"]["isError"]
-        modules = set(process.communicate(timeout=60)[1].decode().split("\n"))
-
-    assert modules & HEAVY == set()
-    assert asking.folder.read("a.txt") == "x"
+    assert ["error" in response for response in responses] == [True, True, False, True]
+    assert asking.folder.tree() == {"a.txt": "x"}
+    assert recorded(asking) == [("write_file", "ok")]
 
 
 def test_other_calls_pass_one_that_waits_and_hooks_run_once(asking):

@@ -49,7 +49,6 @@ class Calls:
         runtime: Runtime,
         offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         hand_over: HandOver | None = None,
-        rounds: Rounds | None = None,
         tasks: CallTasks | None = None,
         owner: str | None = None,
         *,
@@ -57,8 +56,8 @@ class Calls:
     ) -> None:
         """Run calls on a runtime; `offload` runs slow work, `hand_over` runs calls that must outlive this process.
 
-        `rounds` are shared with the front loop. `tasks` are the tasks of the process; those of a connection belong to
-        its session, `owner`. Clients are asked for approvals only with `approves`.
+        `tasks` are the tasks of the process; those of a connection belong to its session, `owner`. Clients are asked
+        for approvals only with `approves`.
         """
         self._approves = approves
         self._runtime = runtime
@@ -67,7 +66,7 @@ class Calls:
         self._owner = runtime.parts.id, owner
         self._offload = offload
         self._built_in = frozenset(built_in_names())
-        self._rounds = rounds or Rounds()
+        self._rounds = Rounds()
         self.mode_set: Callable[[], None] = lambda: None  # called when the mode of a session has changed
         self.asking = 0  # calls that wait for an answer from a client
 

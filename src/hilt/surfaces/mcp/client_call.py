@@ -1,7 +1,6 @@
 """One tools/call: from its submission, through the questions that its client answers, to its response.
 
-The front loop and the SDK share this; only how they show questions and responses differs. A call runs on the runtime's
-threads, and occupies none while its client answers.
+A call runs on the runtime's threads, and occupies none while its client answers.
 """
 
 from __future__ import annotations

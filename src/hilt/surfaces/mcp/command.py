@@ -21,9 +21,7 @@ from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.call import Call, Result
     from hilt.surfaces.mcp.call_tasks import CallTasks
-    from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.front import Front
     from hilt.surfaces.mcp.resources import Provider
 
@@ -103,9 +101,8 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
     chosen = _chosen_session(options)
     session = chosen or new_session()
     options = {**options, "session": session}
-    # a client with a named session may reconnect for each call, so its jobs must outlive this process
-    hand_over = _to_resident(options) if chosen and os.environ.get("HILT_RESIDENT") != "off" else None
-    with open_runtime(options, keeps_jobs=hand_over is None) as runtime:
+    # a client with a named session may reconnect for each call, so only the resident process can keep its jobs
+    with open_runtime(options, keeps_jobs=not chosen or os.environ.get("HILT_RESIDENT") == "off") as runtime:
         runtime.watch_deadlines()
         front = Front(
             runtime,
@@ -114,7 +111,6 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
             wires.input,
             wires.output,
             providers=providers,
-            hand_over=hand_over,
         )
         received = _stopped_by_signals(front)
         timer = threading.Timer(START_SECONDS, _collect_garbage)
@@ -144,15 +140,6 @@ def _stopped_by_signals(front: Front) -> list[int]:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, stop)
     return received
-
-
-def _to_resident(options: dict[str, str]) -> HandOver:
-    def hand_over(call: Call) -> Result:
-        from hilt.surfaces import resident
-
-        return resident.hand_over(call._replace(client=None), options)
-
-    return hand_over
 
 
 def _run(runtime: Runtime, main: Any) -> int:
@@ -200,9 +187,7 @@ class HostConnection:
         choice = Choice("search" in options, "lean" in options)
         farewell = FAREWELL if "connection" in options else b""  # only our own pipe understands it
         session = Session(self.session)
-        self.front = Front(
-            runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks, shares=True
-        )
+        self.front = Front(runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks)
 
     def run(self) -> None:
         """Serve until the host disconnects; then end its session, unless the user chose its name."""

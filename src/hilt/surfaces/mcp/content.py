@@ -158,6 +158,8 @@ def _image_description(content: list[dict[str, Any]], result: Result) -> str:
 
 def _violation(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> str | None:
     """Return how a response violates the output schema or the protocol; None if it does not."""
+    if trusted and "structuredContent" in answer:
+        return None
     schema = structured_schema(output)
     if schema is not None and "structuredContent" not in answer:
         return "The tool returned text, but its output schema requires data."

@@ -1,7 +1,8 @@
 """The front loop of MCP on a connection: one JSON-RPC message per line, and nothing else.
 
-It answers plain messages itself, which are all that most sessions contain, and forwards others to the SDK, whose
-imports take longer than everything else. The SDK then receives the handshake again. The loop runs no tool.
+The imports of the SDK take longer than everything else at the start. Until the SDK is loaded, the loop answers what
+hosts send first: the handshake, pings, and the list of tools. The SDK then receives the handshake again, and answers
+everything. The loop also limits how many requests are active.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from hilt import wire
 from hilt.call_threads import CallThreads
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.surfaces.mcp.active_requests import CANCELLED, FrontLoop, Requests, error_response, response
-from hilt.surfaces.mcp.client_call import Rounds
-from hilt.surfaces.mcp.content import Choice
+from hilt.surfaces.mcp.content import COMPLETE, Choice, instructions, tool_list
 from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineInput, LineOutput
-from hilt.surfaces.mcp.pipe import TOOLS_CHANGED, is_pipe
+from hilt.surfaces.mcp.pipe import is_pipe
 from hilt.surfaces.mcp.plain import (
-    BATCHES,
-    LOG_LEVELS,
+    INVALID_REQUEST,
+    SERVER_INFO,
+    SERVER_KEY,
+    UNCACHED,
     Client,
-    client_in,
+    Plain,
+    discovery_result,
+    error_response,
     handshake_of,
     handshake_result,
     is_modern,
@@ -39,20 +42,20 @@ from hilt.surfaces.mcp.sessions import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.desk.activity import ProcessMark
     from hilt.surfaces.mcp.call_tasks import CallTasks
-    from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
     from hilt.surfaces.mcp.server import Serving
 
 CLOSE_SECONDS = 5.0  # for the SDK to end its calls
 FLUSH_SECONDS = 1.0  # for a client to read the last responses
 
+IDLE_MS = 2000  # after the handshake, until the SDK is loaded in any case
+
+CONNECTION_CLOSED = -32000
 PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
 
 _CHUNK_BYTES = 1 << 18
-_RETRY_MS = 5
+_CANCELLED = "notifications/cancelled"
 _INITIALIZED = "notifications/initialized"
 
 
@@ -68,57 +71,37 @@ class Front:
         output: int,
         *,
         providers: Sequence[Provider] = (),
-        hand_over: HandOver | None = None,
         farewell: bytes = b"",
         tasks: CallTasks | None = None,
-        shares: bool = False,
     ) -> None:
         """Serve a runtime on two descriptors, which may be the same.
 
-        `providers` add resources and prompts, and `hand_over` runs calls that must outlive this process. `farewell` is
-        written at the end if the front loop has retired. `tasks` are the tasks of the process, if they outlive the
-        connection. With `shares`, the process serves other clients too, and few calls start at the same time.
+        `providers` add resources and prompts. `farewell` is written at the end if the front loop has retired. `tasks`
+        are the tasks of the process, if they outlive the connection.
         """
         self._runtime = runtime
         self._choice = choice
         self._session = session
         self._input = input
         self._providers = providers
-        self._hand_over = hand_over
         self._farewell = farewell
         self._tasks = tasks
-        self._shares = shares
         self._output = LineOutput(output)
         self._output_descriptor = output
-        self._threads = CallThreads(4)  # for work other than calls
-        self._rounds = Rounds()
-        self._requests = Requests(
-            runtime,
-            choice,
-            session,
-            self._output,
-            self._rounds,
-            self._threads,
-            self,
-            hands_over=hand_over is not None,
-            completes=bool(providers),
-        )
-        self._tools = ToolChanges(runtime, self._output, self._notifies)
+        self._threads = CallThreads(2)  # that list the tools
         self._lock = threading.RLock()
-        self._forwarded: set[Any] = set()  # ids of requests that the SDK answers
+        self._active: set[int | str] = set()  # ids of the requests that have not been answered
         self._waiting: deque[Any] = deque()  # messages that wait for the client to read, or for a slot
         self._lines = LineInput()
         self._sdk: SdkThread | None = None
-        self._host: ProcessMark | None = None
         self._opening: dict[str, Any] | None = None  # the first message for the SDK
-        self._version = ""  # of the handshake
-        self._has_era = False
-        self._is_initialized = False
-        self._forwards_all = False
+        self._client: Client | None = None  # of the handshake
+        self._is_modern = self._has_era = self._is_initialized = False
+        self._listed: Callable[[], bool] = lambda: False  # whether the tools have changed since they were listed
         self._has_ended = False
         self._is_retiring = False
         self.is_complete = False  # whether the client has ended the session
-        self.replayed = f"hilt-{os.urandom(8).hex()}"
+        self.replayed = f"hilt-{os.urandom(8).hex()}"  # the id of the opening; the client already has the response
         self._wake, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self._output.has_read = self._output.lost = self.resume
@@ -154,7 +137,6 @@ class Front:
         if self._output_descriptor != self._input and is_pipe(self._output_descriptor):
             ready.register(self._output_descriptor, 0)  # only reports that the client has closed it
         is_reading = False
-        questions = self._requests.questions
         while not (self._has_ended or self._output.is_closed or (self._is_retiring and self._is_idle)):
             if is_reading is not (not self._is_full):
                 is_reading = not is_reading
@@ -162,7 +144,10 @@ class Front:
                     ready.register(self._input, select.POLLIN)
                 else:
                     ready.unregister(self._input)
-            for descriptor, _ in ready.poll(_RETRY_MS if self._waiting and self._shares else questions.wait_ms):
+            events = ready.poll(IDLE_MS if self._has_era and self._sdk is None else None)
+            if not events:
+                self._load()
+            for descriptor, _ in events:
                 if descriptor == self._wake:
                     os.read(self._wake, _CHUNK_BYTES)
                 elif descriptor == self._input:
@@ -171,12 +156,11 @@ class Front:
                         return
                 elif descriptor == self._output_descriptor:
                     return
-            questions.check()
             self._continue()
 
     @property
     def _is_idle(self) -> bool:
-        return not (len(self._requests) or self._forwarded or self._waiting)
+        return not (self._active or self._waiting)
 
     @property
     def _is_full(self) -> bool:
@@ -194,16 +178,25 @@ class Front:
 
     def _continue(self) -> None:
         """Handle waiting messages as long as there is room, or refuse them if only answers can make room."""
-        while self._waiting and (self._has_room or self._requests.is_blocked):
+        while self._waiting and (self._has_room or self._is_blocked):
             message = self._waiting.popleft()
-            if self._requests.is_blocked and (request := request_of(message)) is not None:
+            if self._is_blocked and (request := request_of(message)) is not None:
                 self._output.send(error_response(request[0], BUSY, f"{REQUESTS_MAX} requests are active"))
             else:
                 self._handle(message)
 
     @property
+    def _has_slot(self) -> bool:
+        return len(self._active) < REQUESTS_MAX and (self._sdk is None or len(self._sdk.active) < REQUESTS_MAX)
+
+    @property
     def _has_room(self) -> bool:
-        return self._output.has_room and self._requests.has_room(shares=self._shares)
+        return self._output.has_room and self._has_slot
+
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether only the client's answers can make room: they may be queued behind its next requests."""
+        return not self._has_slot and self._sdk is not None and self._sdk.asks
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -219,16 +212,8 @@ class Front:
         except ToolError as error:
             self._output.send(error_response(None, PARSE_ERROR, error.message))
             return
-        if self._requests.questions.take(message):
-            return
-        if isinstance(message, list) and self._version == BATCHES:
-            rest = [part for part in message if not self._requests.questions.take(part)]
-            if len(rest) < len(message):
-                if not rest:
-                    return
-                message = rest
         for part in message if isinstance(message, list) else [message]:
-            if isinstance(part, dict) and part.get("method") == CANCELLED:
+            if isinstance(part, dict) and part.get("method") == _CANCELLED:
                 self._cancel(part)
         if _may_wait(message) and (self._waiting or not self._has_room):
             self._waiting.append(message)
@@ -237,94 +222,108 @@ class Front:
 
     def _handle(self, message: Any) -> None:
         request = request_of(message)
-        if request is not None and self.is_active(request[0]):
+        if request is not None and request[0] in self._active:
             self._output.send(error_response(request[0], INVALID_REQUEST, IN_USE))
-        elif self._forwards_all:
-            self.forward(message)
+        elif self._sdk is not None and (self._sdk.is_ready or not self._has_era):
+            self._forward(message)
         elif not self._has_era:
             self._open(message)
+        elif (plain := plain_of(message, modern=self._is_modern)) is not None:
+            self._answer(plain, message)
         elif request is None and _is_notification(message):
             self._is_initialized = self._is_initialized or message["method"] == _INITIALIZED
             if self._sdk is not None:
-                self.forward(message)
-        elif (plain := plain_of(message, modern=self._requests.is_modern)) is None:
-            if request is not None and request[1] == "initialize":
-                self._forwards_all = True  # the SDK negotiates again
-            elif request is not None and request[1] == "logging/setLevel" and request[2].get("level") in LOG_LEVELS:
-                self._requests.questions.log_level = request[2]["level"]
-            self.forward(message)
+                self._forward(message)
         else:
-            self._requests.answer(plain, message)
+            self._forward(message)
 
     def _open(self, message: Any) -> None:
         """Handle the first message, which determines the era of the protocol."""
         handshake = handshake_of(message)
         if handshake is not None:
             self._has_era = True
-            self._version = handshake.version
-            self._requests.client = handshake.client
+            self._client = handshake.client
             self._opening = {**message, "id": self.replayed}
-            text = self._requests.instructions
+            text = self._instructions
             result = handshake_result(handshake.version, text, completes=bool(self._providers))
-            self._output.send(response(handshake.id, result))
+            self._send(handshake.id, result)
         elif is_modern(message) and message["method"] != "initialize":
-            self._has_era = self._requests.is_modern = True
-            meta = {"_meta": message["params"]["_meta"]}
+            self._has_era = self._is_modern = True
             plain = plain_of(message, modern=True)
             if plain is not None:
+                meta = {"_meta": message["params"]["_meta"]}
                 self._opening = {"jsonrpc": "2.0", "id": self.replayed, "method": "server/discover", "params": meta}
-                self._requests.answer(plain, message)
+                self._answer(plain, message)
             else:
-                self.forward(message)
+                self._forward(message)
         else:
-            self._forwards_all = True
-            self.forward(message)
-        client = client_in(message)
-        if client is not None:
-            self._threads.put(partial(self._mark_host, client))
+            self._forward(message)
 
-    def _mark_host(self, client: Client) -> None:
-        """List the host as connected until it disconnects; without a state directory, it is not listed."""
-        from hilt.desk.activity import mark_host
+    @property
+    def _instructions(self) -> str:
+        return instructions(search=self._choice.search, dialect=self._runtime.settings["dialect"])
 
-        runtime, session = self._runtime, self._session.name
-        with suppress(OSError), self._lock:
-            if not self._has_ended and self._host is None:
-                self._host = mark_host(
-                    runtime.parts.state,
-                    client.program,
-                    client.version,
-                    workspace=runtime.parts.root,
-                    session=session,
-                    transport="stdio",
-                )
+    def _answer(self, plain: Plain, message: Any) -> None:
+        """Answer a plain request."""
+        client = plain.client or self._client
+        if plain.method == "ping":
+            self._send(plain.id, {})
+        elif plain.method == "server/discover":
+            self._send(plain.id, discovery_result(self._instructions, completes=bool(self._providers)))
+        elif client is not None:
+            with self._lock:
+                self._active.add(plain.id)
+            self._threads.put(partial(self._list, plain, client, message))
+
+    def _list(self, plain: Plain, client: Client, message: Any) -> None:
+        """Send the list of tools, and load the SDK for what follows; it reports errors."""
+        asks = "form" in client.can and not self._session.alone
+        current = partial(tool_list, self._runtime, self._choice, self._session.name, client_asks=asks)
+        try:
+            tools = current()
+        except Exception:  # noqa: BLE001 -- the SDK fails in the same way, and reports it
+            self._forward(message)
+            return
+        if self._settle(plain.id):
+            self._send(plain.id, {**(UNCACHED if self._is_modern else {}), "tools": tools})
+        self._listed = lambda: current() != tools
+        self._load()
+
+    def _send(self, id: Any, result: dict[str, Any]) -> None:
+        """Send a result in the format of the client's era."""
+        if self._is_modern:
+            result = {**COMPLETE, **result, "_meta": {SERVER_KEY: SERVER_INFO}}
+        self._output.send({"jsonrpc": "2.0", "id": id, "result": result})
 
     def _cancel(self, message: Mapping[str, Any]) -> None:
-        """Cancel a request that waits, or is answered here: it gets no response."""
+        """Cancel a request that the SDK does not know: it gets no response."""
         params = message.get("params")
         id = params.get("requestId") if isinstance(params, dict) else None
         if isinstance(id, int | str):
             self._waiting = deque(item for item in self._waiting if not _is_request(item, id))
-            self._requests.cancel(id)
+            if self._sdk is None:
+                self._settle(id)
 
-    # --- the SDK, and who answers requests ------------------------------------------------------------------------
+    # --- the SDK --------------------------------------------------------------------------------------------------
 
-    def forward(self, message: Any) -> None:
+    def _load(self) -> SdkThread | None:
+        """Start the SDK, unless it has been started; return None if the connection has ended."""
+        with self._lock:
+            if self._sdk is None and not self._has_ended:
+                opening = [] if self._opening is None else [self._opening]
+                opening += [{"jsonrpc": "2.0", "method": _INITIALIZED}] if self._is_initialized else []
+                self._sdk = SdkThread(opening, self._serving, self._output, self)
+            return self._sdk
+
+    def _forward(self, message: Any) -> None:
         """Let the SDK answer a message."""
         request = request_of(message)
         with self._lock:
-            if self._has_ended:
-                return
-            if request is not None:
-                self._forwarded.add(request[0])
-            if self._sdk is None:
-                self._threads.put(lambda: self.listed(lambda: False))
-                self._sdk = self._tools.sdk = SdkThread(self._serving, self._output, self)
-                if self._opening is not None:
-                    self._sdk.feed(self._opening)
-                if self._is_initialized:
-                    self._sdk.feed({"jsonrpc": "2.0", "method": _INITIALIZED})
-            self._sdk.feed(message)
+            sdk = self._load()
+            if sdk is not None and not self._has_ended:
+                if request is not None:
+                    self._active.add(request[0])
+                sdk.feed(message)
 
     def _serving(self) -> Serving:
         from hilt.surfaces.mcp.server import Serving
@@ -334,98 +333,89 @@ class Front:
             self._choice,
             single=self._session,
             providers=self._providers,
-            hand_over=self._hand_over,
-            rounds=self._rounds,
             tasks=self._tasks,
+            changed_before=self._has_changed,
+            transport="stdio",
         )
 
-    def is_active(self, id: Any) -> bool:
-        """Whether a request with this id has not been answered yet."""
-        if id in self._requests:
-            return True
-        with self._lock:
-            return id in self._forwarded or (self._sdk is not None and id in self._sdk.active)
+    def _has_changed(self) -> bool:
+        return self._listed()
 
     def settled(self, id: Any) -> None:
         """Record that the SDK has answered a request, or will not."""
+        self._settle(id)
+        if self._is_retiring or self._waiting:
+            self.resume()
+
+    def _settle(self, id: Any) -> bool:
+        """Return whether a request is still to be answered; afterwards, it is not."""
         with self._lock:
-            self._forwarded.discard(id)
-        if self._is_retiring:
-            self.resume()
-
-    def finished(self) -> None:
-        """Record that a request was answered without the SDK, or will not be."""
-        if self._waiting or self._is_retiring:
-            self.resume()
-
-    def listed(self, has_changed: Callable[[], bool]) -> None:
-        """Record that the client knows the tools; `has_changed` returns whether they have changed since."""
-        if self._tools.watch():
-            with suppress(ToolError):
-                if has_changed():
-                    self._tools.announce()
-
-    def tools_changed(self) -> None:
-        """Notify the client that its tools may have changed."""
-        self._tools.announce()
-
-    def _notifies(self) -> bool:
-        """Whether the client accepts notifications on its connection."""
-        return self._is_initialized and not self._requests.is_modern
+            was_active = id in self._active
+            self._active.discard(id)
+            return was_active
 
     def _close(self) -> None:
         with self._lock:
             self._has_ended = True
-        had_none = self._requests.close()
+            was_idle, unanswered = self._is_idle, list(self._active)
         if self._sdk is not None:
             self._sdk.end(CLOSE_SECONDS)
+        for id in unanswered:
+            if self._settle(id):
+                self._output.send(error_response(id, CONNECTION_CLOSED, "Connection closed"))
         self._threads.close()
-        if self._is_retiring and had_none and not self.is_complete:
+        if self._is_retiring and was_idle and not self.is_complete:
             self._output.write(self._farewell)
         self._output.close(FLUSH_SECONDS)
         with self._lock:  # other threads may still call `resume`
             wake, waker, self._waker = self._wake, self._waker, -1
-            host = self._host
-        self._tools.close()
-        if host is not None:
-            host.close()
         os.close(wake)
         os.close(waker)
 
 
 class SdkThread:
-    """Serves the messages that are not plain, with the SDK in an event loop on its own thread."""
+    """Serves messages with the SDK, in an event loop on its own thread."""
 
-    def __init__(self, build: Callable[[], Serving], output: LineOutput, front: FrontLoop) -> None:
-        """`build` returns the server; it is called in the event loop."""
-        self.messages: deque[Any] = deque()  # that the SDK has not read
+    def __init__(
+        self, opening: list[dict[str, Any]], build: Callable[[], Serving], output: LineOutput, front: Front
+    ) -> None:
+        """`build` returns the server; it is called in the event loop. `opening` has been answered."""
+        self.messages: deque[Any] = deque(opening)  # that the SDK has not read
         self.has_ended = False  # whether no further message will come
         self.active: Collection[Any] = ()  # ids of the requests that the SDK is answering
         self.wake: Callable[[], None] = lambda: None  # lets the SDK read
         self._build = build
         self._output = output
         self._front = front
+        self._lock = threading.Lock()
+        self._is_needed = False
         self._serving: Serving | None = None
         self._thread = threading.Thread(target=self._run, name="hilt-mcp-sdk", daemon=True)
         self._thread.start()
 
     def feed(self, message: Any) -> None:
         """Queue a message for the SDK."""
+        self._is_needed = True
         self.messages.append(message)
         self.wake()
 
     def end(self, seconds: float) -> None:
-        """End the input, and wait up to this long until all calls have ended."""
-        self.has_ended = True
+        """End the input, and wait up to this long until all calls have ended; not if there was no message."""
+        with self._lock:
+            self.has_ended = True
         self.wake()
-        self._thread.join(seconds)
+        if self.is_ready or self._is_needed:
+            self._thread.join(seconds)
 
-    def announce(self, kind: str) -> bool:
-        """Notify the client of a change, if it wants to know; return False before the SDK is loaded."""
-        if self._serving is None:
-            return False
-        self._serving.announce(kind)
-        return True
+    @property
+    def is_ready(self) -> bool:
+        """Whether the SDK is loaded."""
+        return self._serving is not None
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call is waiting for an answer from the client."""
+        return self._serving is not None and self._serving.asks
 
     @property
     def is_full(self) -> bool:
@@ -438,60 +428,16 @@ class SdkThread:
         from hilt.surfaces.mcp.messages import serve
 
         async def main() -> None:
-            self._serving = self._build()
+            with self._lock:
+                if self.has_ended and not self._is_needed:
+                    return
+                self._serving = self._build()
             await serve(self._serving, self._output, self._front, self)
 
         try:
             asyncio.run(main())
         finally:
             self._front.stop()  # no further request would be answered
-
-
-class ToolChanges:
-    """Notifies the client of a connection when its tools have changed."""
-
-    def __init__(self, runtime: Runtime, output: LineOutput, notifies: Callable[[], bool]) -> None:
-        """`notifies` returns whether the client accepts notifications."""
-        self.sdk: SdkThread | None = None  # which notifies the client once it is loaded
-        self._runtime = runtime
-        self._output = output
-        self._notifies = notifies
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._is_watching = self._has_unread_change = False
-        self._stop: Callable[[], None] | None = None
-
-    def watch(self) -> bool:
-        """Watch the tools, from when a client may want to know of changes: the imports are slow.
-
-        Return False if they are watched already.
-        """
-        with self._lock:
-            if self._is_watching or self._ended.is_set():
-                return False
-            self._is_watching = True
-        stop = self._runtime.parts.listen(self.announce)
-        with self._lock:
-            self._stop = stop
-        if self._ended.is_set():
-            stop()  # the connection has ended in the meantime
-        return True
-
-    def announce(self) -> None:
-        """Notify the client, unless the same notification is still unread."""
-        if (self.sdk is not None and self.sdk.announce("tools")) or not self._notifies():
-            return
-        if self._output.is_read:
-            self._has_unread_change = False
-        if not self._has_unread_change:
-            self._output.write(TOOLS_CHANGED)
-            self._has_unread_change = not self._output.is_read
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._ended.set()
-        if self._stop is not None:
-            self._stop()
 
 
 def _is_notification(message: Any) -> bool:

@@ -16,10 +16,9 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INVALID_REQUEST
 from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from hilt.surfaces.mcp.active_requests import FrontLoop
-from hilt.surfaces.mcp.front import SdkThread
-from hilt.surfaces.mcp.lines import BUSY, IN_USE, LINES_MAX, REQUESTS_MAX, LineOutput
-from hilt.surfaces.mcp.plain import BATCHES
+from hilt.surfaces.mcp.front import Front, SdkThread
+from hilt.surfaces.mcp.lines import IN_USE, LINES_MAX, LineOutput
+from hilt.surfaces.mcp.plain import BATCHES, error_response
 from hilt.surfaces.mcp.server import Serving
 
 BATCH_MAX = 256
@@ -39,7 +38,7 @@ class InvalidMessage(Exception):
     @property
     def answer(self) -> dict[str, Any]:
         """The error response."""
-        return {"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.reason}}
+        return error_response(self.id, self.code, self.reason)
 
 
 def message_of(value: Any) -> Message:
@@ -105,10 +104,10 @@ def batch_of(values: list[Any]) -> tuple[list[Message], list[InvalidMessage]]:
 # --- streams --------------------------------------------------------------------------------------------------------
 
 
-async def serve(serving: Serving, output: LineOutput, front: FrontLoop, thread: SdkThread) -> None:
+async def serve(serving: Serving, output: LineOutput, front: Front, thread: SdkThread) -> None:
     """Serve one client until its input ends."""
     replies = _ReplyStream(output, front.replayed)
-    messages = _ClientMessages(replies, lambda: serving.asks, front, thread)
+    messages = _ClientMessages(replies, front, thread)
     try:
         await serve_dual_era_loop(serving.server, messages, replies, lifespan_state={})
     finally:
@@ -186,17 +185,16 @@ class _ReplyStream:
 class _ClientMessages:
     """The stream that the SDK reads messages from; answers invalid messages itself."""
 
-    def __init__(self, output: _ReplyStream, asks: Callable[[], bool], front: FrontLoop, thread: SdkThread) -> None:
+    def __init__(self, output: _ReplyStream, front: Front, thread: SdkThread) -> None:
         self._output = output
-        self._asks = asks
         self._front = front
         self._thread = thread
-        self._more = asyncio.Event()  # set when a message, the end, or room may have come
+        self._more = asyncio.Event()  # set when a message or the end may have come
         self._parts: deque[Message] = deque()  # of a batch
         self._active: set[Any] = set()
         self._loop = asyncio.get_running_loop()
         output.settled = self._settled
-        output.has_asked = self._more.set
+        output.has_asked = front.resume
         thread.active = self._active
         thread.wake = self._wake
 
@@ -221,12 +219,10 @@ class _ClientMessages:
             if not isinstance(message, JSONRPCRequest):
                 return SessionMessage(message)
             if message.id in self._active:
-                await self._reject(message.id, INVALID_REQUEST, IN_USE)
-            elif await self._has_room():
+                await self._output.answer(message.id, InvalidMessage(INVALID_REQUEST, IN_USE, message.id).answer)
+            else:
                 self._active.add(message.id)
                 return SessionMessage(message, self._metadata(message.id))
-            else:
-                await self._reject(message.id, BUSY, f"{REQUESTS_MAX} requests are active")
 
     async def _next(self) -> Message:
         """Return the next message."""
@@ -253,7 +249,7 @@ class _ClientMessages:
         for message in messages:
             if not isinstance(message, JSONRPCRequest):
                 self._parts.append(message)
-            elif message.id in self._active or message.id in batches or self._front.is_active(message.id):
+            elif message.id in self._active or message.id in batches:
                 invalid.append(InvalidMessage(INVALID_REQUEST, IN_USE, message.id))
             else:
                 self._parts.append(message)
@@ -265,15 +261,6 @@ class _ClientMessages:
         if batch.answers and not batch.open:
             self._output.write(batch.answers)
 
-    async def _has_room(self) -> bool:
-        """Wait for room; return False if the message that would make room may be queued behind this request."""
-        while len(self._active) >= REQUESTS_MAX:
-            self._more.clear()
-            if self._asks() or self._thread.has_ended:
-                return False
-            await self._more.wait()
-        return True
-
     def _metadata(self, id: Any) -> ServerMessageMetadata:
         async def unanswered() -> None:
             self._settled(id)
@@ -283,13 +270,7 @@ class _ClientMessages:
 
     def _settled(self, id: Any) -> None:
         self._active.discard(id)
-        self._more.set()
         self._front.settled(id)
-
-    async def _reject(self, id: Any, code: int, reason: str) -> None:
-        if id not in self._active:
-            self._front.settled(id)
-        await self._output.answer(id, InvalidMessage(code, reason, id).answer)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""

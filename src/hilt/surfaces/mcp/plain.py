@@ -27,6 +27,7 @@ SERVER_KEY = f"{RESERVED}serverInfo"
 
 UNCACHED = {"ttlMs": 0, "cacheScope": "private"}  # in results that clients may cache; not sent to older clients
 SERVER_INFO = {"name": "hilt", "title": "hilt", "version": __version__}
+INVALID_REQUEST = -32600
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 NAME_CHARACTERS = 60
@@ -77,7 +78,6 @@ class Plain(NamedTuple):
 
     id: int | str
     method: str
-    params: Mapping[str, Any]
     client: Client | None = None  # of a request without a handshake
 
 
@@ -125,71 +125,31 @@ def is_modern(message: Any) -> bool:
     return type(meta) is dict and VERSION_KEY in meta
 
 
-def client_in(message: Any) -> Client | None:
-    """Return the client that a first message of any form names; for display only."""
-    params = message.get("params") if isinstance(message, dict) else None
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    for info in (params and params.get("clientInfo"), meta and isinstance(meta, dict) and meta.get(INFO_KEY)):
-        if isinstance(info, dict):
-            return client_of(info, {})
-    return None
-
-
 def plain_of(message: Any, *, modern: bool) -> Plain | None:
     """Return the plain request in a message of a client of this era."""
     request = request_of(message)
     if request is None:
         return None
     id, method, params = request
-    if method not in (_MODERN_METHODS if modern else _METHODS):
+    if method not in (_MODERN_METHODS if modern else _METHODS) or not params.keys() <= {"_meta"}:
         return None
     meta = params.get("_meta", {})
-    names = _PARAMS[method] | _ANSWERS if modern and method == "tools/call" else _PARAMS[method]
-    if type(meta) is not dict or not params.keys() <= names:
+    if type(meta) is not dict:
         return None
     client = _declared_client(meta) if modern else None
     if modern and client is None:
-        return None
-    if not (_are_responses(params.get("inputResponses", {})) and type(params.get("requestState", "")) is str):
         return None
     if any(key == "progressToken" or (key.startswith(_RESERVED_PREFIXES) and key not in _ENVELOPE) for key in meta):
         return None
     if not modern and not _ENVELOPE.isdisjoint(meta):
         return None
-    if method == "tools/call":
-        if type(params.get("name")) is not str or type(params.get("arguments", {})) is not dict:
-            return None
-        if client is not None and "tasks" in client.can:
-            return None  # the result may be a task
-    return Plain(id, method, params, client)
+    return Plain(id, method, client)
 
 
-_PARAMS = {
-    "ping": {"_meta"},
-    "server/discover": {"_meta"},
-    "tools/list": {"_meta"},
-    "tools/call": {"_meta", "name", "arguments"},
-}
-_ANSWERS = {"inputResponses", "requestState"}  # in a call that continues
-_METHODS = frozenset({"ping", "tools/list", "tools/call"})
-_MODERN_METHODS = frozenset({"server/discover", "tools/list", "tools/call"})
+_METHODS = frozenset({"ping", "tools/list"})
+_MODERN_METHODS = frozenset({"server/discover", "tools/list"})
 _ENVELOPE = frozenset({VERSION_KEY, INFO_KEY, CAPABILITIES_KEY})
 _RESERVED_PREFIXES = (RESERVED, OWN)
-
-
-def _are_responses(responses: Any) -> bool:
-    return type(responses) is dict and all(is_form_response(response) for response in responses.values())
-
-
-def is_form_response(response: Any) -> bool:
-    """Whether a client's response to a form is valid."""
-    if type(response) is not dict or response.get("action") not in ("accept", "decline", "cancel"):
-        return False
-    content = response.get("content") or {}
-    return type(content) is dict and all(
-        value is None or type(value) in (str, int, float, bool) or (type(value) is list and _are_strings(value))
-        for value in content.values()
-    )
 
 
 def _are_strings(values: Any) -> bool:
@@ -263,3 +223,8 @@ def discovery_result(instructions: str, *, completes: bool) -> dict[str, Any]:
         "capabilities": capabilities_of_server(modern=True, completes=completes),
         "instructions": instructions,
     }
+
+
+def error_response(id: Any, code: int, reason: str) -> dict[str, Any]:
+    """Return an error as the response to a request."""
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": reason}}

@@ -28,13 +28,12 @@ from mcp_types import INVALID_PARAMS
 
 from hilt import __version__
 from hilt.call_threads import CallThreads
-from hilt.desk.activity import ProcessMark, mark_host
+from hilt.desk.activity import ProcessMark, Transport, mark_host
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, client, connection_of, is_modern
-from hilt.surfaces.mcp.client_call import Rounds
 from hilt.surfaces.mcp.content import COMPLETE, Choice, instructions, tool_list
 from hilt.surfaces.mcp.plain import SESSION, TASKS, Client
 from hilt.surfaces.mcp.resources import Change, Provider, Resources
@@ -68,32 +67,35 @@ class Serving:
         single: Session | None,
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
-        rounds: Rounds | None = None,
         tasks: CallTasks | None = None,
         approves: bool = True,
+        changed_before: Callable[[], bool] = lambda: False,
+        transport: Transport = "http",
     ) -> None:
         """Serve a runtime.
 
         All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
-        `hand_over` runs calls that must outlive this process. With the `rounds` of a front loop, that reports hosts
-        and changes of the tools. `tasks` are the tasks of the process, if they outlive this server. Without
-        `approves`, clients are agents: they are not asked to approve their own calls.
+        `hand_over` runs calls that must outlive this process. `tasks` are the tasks of the process, if they outlive
+        this server. Without `approves`, clients are agents: they are not asked to approve their own calls.
+        `changed_before` returns whether the tools have changed since the client listed them, before this server began.
         """
         self._runtime = runtime
         self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
+        self._single = single
         owner = None if single is None else single.name
-        self._calls = Calls(runtime, self.offload, hand_over, rounds, tasks, owner, approves=approves)
+        self._calls = Calls(runtime, self.offload, hand_over, tasks, owner, approves=approves)
         self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
-        self._marks_hosts = rounds is None  # otherwise the front loop does
+        self._changed_before = changed_before
+        self._transport = transport
         self._visitors: dict[tuple[str, ...], _Visitor] = {}  # hosts without a connection, by name and version
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stops = [] if rounds is not None else [runtime.parts.listen(lambda: self.announce("tools"))]
+        self._stops = [runtime.parts.listen(lambda: self.announce("tools"))]
         self._stops += [provider.listen(self.announce) for provider in providers]
         self._skills_watched: asyncio.Future[Any] | None = None
         self.server = self._server(completes=bool(providers))
@@ -162,11 +164,13 @@ class Serving:
         if not is_modern(ctx) and connection not in self._connections:
             self._connections.add(connection)
             connection.exit_stack.callback(self._connections.discard, connection)
-            if self._marks_hosts and len(self._connections) <= MARKS_MAX:
+            if len(self._connections) <= MARKS_MAX:
                 session = self._session(ctx).name
                 with suppress(OSError):  # then it is only not listed
                     mark = await self.offload(partial(self._mark, client(ctx), session))
                     connection.exit_stack.callback(mark.close)
+            if await self.offload(self._changed_before):
+                self.announce("tools")
 
     def _mark(self, host: Client, session: str) -> ProcessMark:
         """List a host as connected."""
@@ -177,12 +181,12 @@ class Serving:
             host.version,
             workspace=runtime.parts.root,
             session=session,
-            transport="http",
+            transport=self._transport,
         )
 
     async def _mark_visitor(self, ctx: Ctx) -> None:
         """List a host without a connection as connected, until it has been idle for VISIT_SECONDS."""
-        if not self._marks_hosts or connection_of(ctx).session_id is not None:
+        if connection_of(ctx).session_id is not None:
             return
         host = client(ctx)
         visitor = self._visitors.get(host[2:])
@@ -192,7 +196,8 @@ class Serving:
         if len(self._visitors) < MARKS_MAX:
             visitor = self._visitors[host[2:]] = _Visitor()
             with suppress(OSError):
-                visitor.mark = await self.offload(partial(self._mark, host, ""))
+                session = "" if self._single is None else self._single.name
+                visitor.mark = await self.offload(partial(self._mark, host, session))
 
     def _end_visits(self, seconds: float = VISIT_SECONDS) -> None:
         oldest = time.monotonic() - seconds
