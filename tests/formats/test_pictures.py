@@ -23,6 +23,8 @@ PAGES = [Image.new("RGBA", (70, 50), color) for color in ("red", "blue")]
         ("PNG", {}),
         ("GIF", {}),
         ("BMP", {}),
+        ("TIFF", {}),
+        ("TIFF", {"big_tiff": False, "tiffinfo": {270: "text"}}),
         ("JPEG", {}),
         ("JPEG", {"progressive": True}),
         ("JPEG", {"exif": b"Exif\0\0" + b"x" * 60_000, "comment": b"\xff\xc0"}),
@@ -50,6 +52,9 @@ STARTS = [
     b"\x89PNG\r\n\x1a\n",
     b"GIF89a",
     b"BM",
+    b"II*\0\x08\0\0\0",
+    b"MM\0*\0\0\0\x08",
+    b"\0\0\1\0\2\0",
     b"\xff\xd8",
     b"RIFF1234WEBPVP8 ",
     b"RIFF1234WEBPVP8L",
@@ -66,6 +71,17 @@ def test_any_bytes_have_a_size_or_none(start, rest):
 
 def test_a_jpeg_of_endless_padding_has_no_size():
     assert dimensions(b"\xff\xd8" + b"\xff" * 5_000_000) is None
+
+
+@pytest.mark.parametrize("format", ["png", "bmp"])
+def test_an_icon_has_the_size_of_its_largest_image(format):
+    buffer = io.BytesIO()
+    Image.new("RGBA", (256, 200)).save(buffer, "ICO", sizes=[(16, 16), (256, 200)], bitmap_format=format)
+    icon = buffer.getvalue()
+
+    # a bitmap of an icon has as many rows again for its mask
+    assert dimensions(icon) == (256, 200 if format == "png" else 400)
+    assert dimensions(icon.replace(icon[22:26], b"\1\1\0\0")) == dimensions(icon)
 
 
 def saved(kind: str) -> bytes:

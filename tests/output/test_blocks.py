@@ -27,6 +27,15 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + struct.pack(">II", width, height)
 
 
+def tiff(width: int, height: int) -> bytes:
+    fields = struct.pack("<" + "HHII" * 2, 256, 4, 1, width, 257, 4, 1, height)
+    return b"II*\0\x08\0\0\0\x02\0" + fields
+
+
+def icon(width: int, height: int) -> bytes:
+    return b"\0\0\1\0\1\0" + struct.pack("<12xI", 22) + png(width, height)
+
+
 def blob(characters: int) -> Block:
     return {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "a/b", "blob": "A" * characters}}
 
@@ -58,8 +67,9 @@ def result_of(base: str, blocks: list[Block], data: Any = None) -> Result:
         ([{**SMALL, "data": "not base64!"}, SMALL], [SMALL], UNKNOWN),
         ([image(b"\xff\xd8\xff\xd0" + b"x" * 50), SMALL], [SMALL], UNKNOWN),
         ([image(b"\0\0\0\x1cftypavif")], [], UNKNOWN),
-        ([image(b"\0\0\1\0")], [], UNKNOWN),
-        ([image(b"II*\0\x08\0\0\0")], [], UNKNOWN),
+        ([image(b"\0\0\1\0\0\0")], [], UNKNOWN),
+        ([{**image(tiff(90000, 90000)), "mimeType": "image/tiff"}], [], "90000 x 90000 pixels"),
+        ([{**image(icon(90000, 90000)), "mimeType": "image/x-icon"}], [], "90000 x 90000 pixels"),
         ([image(b"\0\0\0\x0cjP  \r\n\x87\n")], [], UNKNOWN),
         ([image(b"P6\n90000 90000\n255\n")], [], UNKNOWN),
         ([image(png(1, 1) + b"\x08\0\0\0\0" + b"\0\0\0\0" + png(90000, 90000)[8:])], [], UNKNOWN),

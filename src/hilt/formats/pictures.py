@@ -8,18 +8,30 @@ from __future__ import annotations
 from struct import error, unpack_from
 
 _SEGMENTS = 1000  # of a PNG, JPEG or GIF, before its first pixels
+_ICONS = 100  # in one file
 _PNG = b"\x89PNG\r\n\x1a\n"
 # first bytes of what programs may draw although its size is not found; what is not an image at all is never drawn
 _DRAWN = (
     *(_PNG, b"\xff\xd8", b"GIF8", b"RIFF", b"\0\0\1\0", b"\0\0\2\0", b"\xff\x0a", b"\0\0\0\x0cJXL "),
-    *(b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", b"II*\0", b"MM\0*", b"icns", b"8BPS", b"DDS ", b"qoif"),
+    *(
+        b"\0\0\0\x0cjP  ",
+        b"\xff\x4f\xff\x51",
+        b"II*\0",
+        b"MM\0*",
+        b"II+\0",
+        b"MM\0+",
+        b"icns",
+        b"8BPS",
+        b"DDS ",
+        b"qoif",
+    ),
     *(b"P%d" % number for number in range(1, 8)),
 )
 _ALONE = (0x01, *range(0xD0, 0xDA))  # marks of a JPEG without a length
 
 
 def dimensions(data: bytes) -> tuple[int, int] | None:
-    """Return the width and height of a PNG, JPEG, GIF, WebP or BMP; None for others and broken ones."""
+    """Return the width and height of a PNG, JPEG, GIF, WebP, BMP, TIFF or ICO; None for others and broken ones."""
     try:
         return _dimensions(data)
     except (error, IndexError):
@@ -48,15 +60,19 @@ def _dimensions(data: bytes) -> tuple[int, int] | None:
         width, height = _webp(data)
     elif data.startswith(b"\xff\xd8"):
         width, height = _jpeg(data)
+    elif data.startswith((b"II*\0", b"MM\0*")):
+        width, height = _tiff(data, "<" if data.startswith(b"I") else ">")
+    elif data.startswith((b"\0\0\1\0", b"\0\0\2\0")):
+        width, height = _icon(data)
     return (width, height) if width and height else None
 
 
-def _png(data: bytes) -> tuple[int, int]:
+def _png(data: bytes, start: int = 0) -> tuple[int, int]:
     """Return the size in the first chunk; none if there is another header, because some programs read the last one."""
-    kind, width, height = unpack_from(">4sII", data, 12)
+    kind, width, height = unpack_from(">4sII", data, start + 12)
     if kind != b"IHDR":
         return 0, 0
-    position = 33
+    position = start + 33
     for _ in range(_SEGMENTS):
         kind = data[position + 4 : position + 8]
         if kind == b"IHDR":
@@ -108,3 +124,27 @@ def _jpeg(data: bytes) -> tuple[int, int]:
             return width, height
         position += 1 if kind == 0xFF else 2 + length  # a mark may be padded
     return 0, 0
+
+
+def _tiff(data: bytes, order: str) -> tuple[int, int]:
+    """Return the size of the first page; none if a field of it occurs twice."""
+    start = unpack_from(order + "I", data, 4)[0]
+    sizes: dict[int, int] = {}
+    for number in range(unpack_from(order + "H", data, start)[0]):
+        position = start + 2 + 12 * number
+        tag, kind, count = unpack_from(order + "HHI", data, position)
+        if tag in (256, 257):
+            if tag in sizes or count != 1 or kind not in (3, 4):
+                return 0, 0
+            sizes[tag] = unpack_from(order + ("H" if kind == 3 else "I"), data, position + 8)[0]
+    return sizes.get(256, 0), sizes.get(257, 0)
+
+
+def _icon(data: bytes) -> tuple[int, int]:
+    """Return the largest width and height of the images in it, which may be larger than its directory says."""
+    count = unpack_from("<H", data, 4)[0]
+    starts = [unpack_from("<I", data, 18 + 16 * number)[0] for number in range(min(count, _ICONS + 1))]
+    sizes = [_png(data, at) if data.startswith(_PNG, at) else unpack_from("<ii", data, at + 4) for at in starts]
+    if not 0 < count <= _ICONS or (0, 0) in sizes:
+        return 0, 0
+    return max(abs(width) for width, _ in sizes), max(abs(height) for _, height in sizes)

@@ -10,7 +10,6 @@ BLOCKS = 100
 CHARACTERS = 8 << 20  # of base64
 PIXELS = 64_000_000  # of all images
 _NAMED = 5  # blocks left out that the note describes
-_UNDRAWN = ("image/svg+xml", "image/tiff", "image/x-icon")  # models and the console do not draw them
 
 
 def within_budget(blocks: tuple[dict[str, Any], ...], text_limit: int) -> tuple[tuple[dict[str, Any], ...], str]:
@@ -26,7 +25,7 @@ def within_budget(blocks: tuple[dict[str, Any], ...], text_limit: int) -> tuple[
         image = _decoded(encoded) if is_short else b""
         width, height = dimensions(image or b"") or (0, 0)
         # programs draw an image by its contents, so one of unknown size may be a bomb
-        is_drawn = block.get("type") == "image" and block.get("mimeType") not in _UNDRAWN
+        is_drawn = block.get("type") == "image" and block.get("mimeType") != "image/svg+xml"
         is_known = not is_drawn or (image is not None and not hides_size(image))
         if is_short and is_known and pixels + width * height <= PIXELS:
             fitting.append(block)
