@@ -136,10 +136,13 @@ class Consent:
         """Ask the user at this process; an open console may answer first."""
         approvals, workspace = self._approvals(), self._place.id
         ask_until = getattr(asker, "ask_until", None)  # of prompts that can be interrupted
-        if ask_until is None or not approvals.attended(workspace):
+        if ask_until is None:
             return asker(asked)
-        from hilt.authority.elsewhere import ask_both
+        from hilt.authority.elsewhere import ask_both, ask_here
 
+        if not approvals.attended(workspace):
+            answer: UserAnswer = ask_here(ask_until, asked, ctx.fence)
+            return answer
         seconds = self._settings["approvals.timeout_s"]
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
         answer = ask_both(ask_until, approvals, pending, ctx.fence)

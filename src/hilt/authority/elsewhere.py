@@ -30,6 +30,14 @@ NOTE_SECONDS = 1.0  # for a prompt to report who has answered
 T = TypeVar("T")
 
 
+def ask_here(ask_until: Callable[[Any, int], T], asked: Any, fence: Fence) -> T:
+    """Ask the user at this process only; the prompt ends when the call is cancelled."""
+    answer = _first(lambda settled: ask_until(asked, settled), lambda: None, fence)
+    if answer is None:
+        raise _nobody()
+    return answer
+
+
 def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence: Fence) -> UserAnswer:
     """Ask the user here about a pending approval; return the first answer, given here or elsewhere."""
 

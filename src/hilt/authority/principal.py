@@ -82,10 +82,13 @@ class SessionPrincipal:
     def _ask_person(self, questions: Sequence[Any]) -> dict[str, Any]:
         authority, questioner = self._authority, self._questioner
         ask_until = getattr(questioner, "ask_until", None)  # of prompts that can be interrupted
-        if questioner is not None and (ask_until is None or not authority.approvals().attended(authority.place.id)):
+        if questioner is not None and ask_until is None:
             return questioner(questions)
-        from hilt.authority.elsewhere import ask_elsewhere
+        from hilt.authority.elsewhere import ask_elsewhere, ask_here
 
+        if ask_until is not None and not authority.approvals().attended(authority.place.id):
+            answers: dict[str, Any] = ask_here(ask_until, questions, self._ctx.fence)
+            return answers
         return ask_elsewhere(authority, self._ctx, questions, ask_until)
 
     def approve(self, summary: str, **facts: Any) -> None:

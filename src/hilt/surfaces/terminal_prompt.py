@@ -80,13 +80,13 @@ class PersonPrompt:
 
 
 def note_elsewhere(settled: int | None) -> str:
-    """Return a line that says who has answered elsewhere; empty if nobody has."""
+    """Return a line that says who has answered elsewhere, or that the call was cancelled; empty otherwise."""
     from select import select
 
     if settled is None or not select([settled], [], [], 0)[0]:
         return ""
     by = revealed(os.read(settled, 1000).decode("utf-8", "replace"))
-    return f"It was answered elsewhere, by {by}.\n" if by else ""
+    return f"It was answered elsewhere, by {by}.\n" if by else "The call was cancelled and did not run.\n"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pytest
 
 from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
+from tests.surfaces.terminals import Screen
 
 
 @pytest.fixture(autouse=True)
@@ -281,3 +282,23 @@ def test_a_window_of_a_file_names_the_next_call(command):
     done = command.run("call", "read_file", "path=long.txt")
 
     assert "start_line" in done.stdout.decode().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "words, rules, question",
+    [
+        (["write_file", "path=b.txt", "content=x"], "ask: [write_file]\n", "> "),
+        (["ask_user", 'questions=[{"header": "h", "question": "q?", "options": ["a", "b"]}]'], "", "answer: "),
+    ],
+)
+def test_ctrl_c_at_a_prompt_ends_the_call_at_once(command, words, rules, question):
+    command.folder.write("../config/permissions.yaml", rules)
+    with Screen(
+        [HILT, "call", *words], env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=100
+    ) as screen:
+        screen.expect(question)
+        screen.type("\x03")
+        status, rest = screen.end()
+
+    assert (status, rest.splitlines()[-1]) == (130, "The call was cancelled and did not run.")
+    assert "b.txt" not in command.folder.tree()
