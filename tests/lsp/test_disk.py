@@ -1,4 +1,4 @@
-"""Changes on disk: none is missed, by the kernel's queue or by scans."""
+"""Changes on disk: none is missed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from hilt.lsp import disk
 from hilt.lsp.disk import CHANGED, CREATED, DELETED, DiskWatch
 from hilt.testing import Folder
 
@@ -19,12 +18,9 @@ def folder(tmp_path) -> Folder:
     return folder
 
 
-@pytest.fixture(params=[True, False], ids=["queue", "scan"])
-def watch(request, folder, monkeypatch):
-    monkeypatch.setattr(disk, "SCAN_RATIO", 0)
-    watch = DiskWatch((folder.path,), native=request.param)
-    yield watch
-    watch.close()
+@pytest.fixture
+def watch(folder) -> DiskWatch:
+    return DiskWatch((folder.path,))
 
 
 def take(watch: DiskWatch, folder: Folder) -> dict[str, int]:
@@ -65,39 +61,16 @@ def test_a_folder_that_was_moved_is_watched_under_its_new_name(watch, folder):
     assert take(watch, folder) == {"moved/b.py": CHANGED}
 
 
+def test_a_changed_file_whose_time_was_set_back_has_changed(watch, folder):
+    status = os.stat(folder.join("a.py"))
+    folder.write("a.py", "b")
+    os.utime(folder.join("a.py"), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert take(watch, folder) == {"a.py": CHANGED}
+
+
 def test_folders_of_other_programs_are_not_watched(watch, folder):
     folder.write(".git/HEAD", "x")
     folder.write("node_modules/m/index.js", "x")
 
     assert take(watch, folder) == {}
-
-
-def test_every_file_counts_as_changed_if_events_were_lost(folder, monkeypatch):
-    monkeypatch.setattr(disk, "SCAN_RATIO", 0)
-    monkeypatch.setattr(disk, "_OVERFLOW", disk._CLOSE_WRITE)
-    watch = DiskWatch((folder.path,))
-    folder.write("a.py", "other")
-
-    assert take(watch, folder) == {"a.py": CHANGED, "inner/b.py": CHANGED}
-    folder.write("c.py", "c")
-    assert take(watch, folder) == {"c.py": CREATED}
-    watch.close()
-
-
-def test_folders_over_the_watch_limit_are_scanned(folder, monkeypatch):
-    monkeypatch.setattr(disk._Queue, "_add", lambda self, path: False)
-    watch = DiskWatch((folder.path,))
-    folder.write("c.py", "c")
-
-    assert take(watch, folder) == {"c.py": CREATED}
-    watch.close()
-
-
-def test_scans_of_a_large_workspace_are_throttled(folder, monkeypatch):
-    monkeypatch.setattr(disk, "SCAN_RATIO", 1e9)
-    watch = DiskWatch((folder.path,), native=False)
-    assert take(watch, folder) == {}
-    folder.write("c.py", "c")
-
-    assert take(watch, folder) == {}
-    watch.close()

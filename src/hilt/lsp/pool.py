@@ -276,8 +276,6 @@ class LanguageServers:
                     self._unseen.pop(server, None)
             self._set_timer()
             if not self._servers and not self._starts:
-                for watch in self._watches.values():
-                    watch.close()
                 self._watches.clear()
         for server in idle:
             server.end()
@@ -289,8 +287,6 @@ class LanguageServers:
             servers = list(self._servers.values())
             self._servers.clear()
             self._unseen.clear()
-            watches = list(self._watches.values())
-            self._watches.clear()
             if self._timer is not None:
                 self._timer.cancel()
         threads = [threading.Thread(target=server.end, daemon=True) for server in servers]
@@ -298,8 +294,6 @@ class LanguageServers:
             thread.start()
         for thread in threads:
             thread.join()
-        for watch in watches:
-            watch.close()
 
     def take_changes(self, server: LanguageServer) -> Mapping[str, int]:
         """Return the changes on disk that were not yet reported to a server."""
