@@ -10,7 +10,7 @@ def test_an_entry_whose_folder_became_a_link_is_not_read(tmp_path):
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret/note.md").write_text("# SECRET\n")
     shelf = FolderShelf(str(tmp_path / "shelf"), "kb", lambda path: "secret" in path)
-    (path,) = shelf.survey({}, lambda: None).files
+    (path,) = shelf.survey(lambda: None).files
     before = shelf.read(path, 100)
 
     entry.parent.rename(tmp_path / "aside")

@@ -1,7 +1,6 @@
 """Folders of the user outside the workspace: which of their files are entries.
 
-A folder with an unchanged modification time still has the same names, so only its files are checked again. Links are
-resolved once, and never to anything sensitive.
+Links are never resolved to anything sensitive.
 """
 
 from __future__ import annotations
@@ -9,7 +8,9 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from hilt.formats.times import is_settled
@@ -33,19 +34,10 @@ SKILL = "SKILL.md"
 Stamp: TypeAlias = tuple[int, int]
 
 
-class Listing(NamedTuple):
-    """The entries and subfolders of a folder, by full path, and its modification time, 0 to list it again."""
-
-    mtime: int
-    files: tuple[str, ...]
-    folders: tuple[str, ...]
-
-
 class Survey(NamedTuple):
-    """The current contents of a shelf, and the listings of its folders."""
+    """The current contents of a shelf."""
 
     files: dict[str, Stamp]
-    listings: dict[str, Listing]
     full: bool = False  # the limit was reached
 
 
@@ -61,30 +53,23 @@ class FolderShelf:
         """Return the kind of an entry: a SKILL.md is a skill wherever it is."""
         return "skill" if path.endswith("/" + SKILL) else self.kind
 
-    def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
-        """Check every file; list only folders that changed since `known`."""
+    def survey(self, check: Callable[[], None]) -> Survey:
+        """Return the stamps of all entries."""
         files: dict[str, Stamp] = {}
-        listings: dict[str, Listing] = {}
-        queue = [(self.key, 0)]
+        pending = [(self.key, 0)]
         seen = {self.key}
-        for folder, depth in queue:
+        for folder, depth in pending:  # which grows
             check()
-            listing = self._listed(folder, known.get(folder))
-            if listing is None:
-                continue
-            is_incomplete = not _add_stamps(listing.files, files)
-            if is_incomplete and listing is known.get(folder):
-                # a skill folder lost its SKILL.md, which does not change the parent folder
-                listing = self._list(folder)
-                _add_stamps(listing.files, files)
-            listings[folder] = listing
-            if len(files) >= FILES_MAX:
-                return Survey(dict(list(files.items())[:FILES_MAX]), listings, full=True)
-            if depth < DEPTH_MAX:
-                unseen = [inner for inner in listing.folders if inner not in seen]
-                seen.update(unseen)
-                queue.extend((inner, depth + 1) for inner in unseen)
-        return Survey(files, listings)
+            with suppress(OSError):  # deleted, or may not be read
+                for path, status in self._contents(folder):
+                    if stat.S_ISREG(status.st_mode):
+                        files[path] = (status.st_size, status.st_mtime_ns)
+                    elif depth < DEPTH_MAX and path not in seen:
+                        seen.add(path)
+                        pending.append((path, depth + 1))
+                    if len(files) >= FILES_MAX:
+                        return Survey(files, full=True)
+        return Survey(files)
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
         """Return the beginning of an entry and its stamp; None if it is no longer a readable file."""
@@ -107,46 +92,25 @@ class FolderShelf:
             os.close(descriptor)
         return b"".join(pieces), (status.st_size, settled(status.st_mtime_ns, now))
 
-    def _listed(self, folder: str, known: Listing | None) -> Listing | None:
-        try:
-            if known is not None and known.mtime and os.stat(folder).st_mtime_ns == known.mtime:
-                return known
-            return self._list(folder)
-        except OSError:
-            return None  # deleted, or may not be read
-
-    def _list(self, folder: str) -> Listing:
-        now = time.time_ns()
-        mtime = os.stat(folder).st_mtime_ns
-        files: list[str] = []
-        folders: list[str] = []
+    def _contents(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the entries and subfolders of a folder by their real paths; of a skill, only its SKILL.md."""
         with os.scandir(folder) as entries:
-            names = {}
-            for entry in entries:
-                if not entry.name.startswith("."):
-                    names[entry.name] = entry
-                if len(names) > FILES_MAX:
-                    break
-        if SKILL in names and self._is_file(names[SKILL]):
-            names = {SKILL: names[SKILL]}
+            names = {entry.name: entry for entry in islice(entries, FILES_MAX) if not entry.name.startswith(".")}
+        if SKILL in names and (skill := self._real(names[SKILL])) is not None and stat.S_ISREG(skill[1].st_mode):
+            yield skill
+            return
         for name in sorted(names):
-            path = self._real(names[name])
-            if path is None:
+            found = self._real(names[name])
+            if found is None:
                 continue
-            if os.path.isdir(path):
-                skill = f"{path}/{SKILL}"
-                if name in _SKIPPED:
-                    continue
-                if _is_plain_file(skill) and not self._is_sensitive(skill):
-                    files.append(skill)
-                else:
-                    folders.append(path)
-            elif self._is_entry(folder, path):
-                files.append(path)
-        return Listing(settled(mtime, now), tuple(files), tuple(folders))
+            if stat.S_ISREG(found[1].st_mode):
+                if self._is_entry(folder, found[0]):
+                    yield found
+            elif name not in _SKIPPED:
+                yield found
 
     def _is_entry(self, folder: str, path: str) -> bool:
-        name = os.path.basename(path)
+        name = path.rpartition("/")[2]
         if name == SKILL:
             return True
         if not name.lower().endswith(_SUFFIXES[self.kind]):
@@ -156,26 +120,24 @@ class FolderShelf:
         # files next to a SKILL.md, or below it, belong to the skill and are not entries
         return name.lower() != "readme.md" and (self.kind != "skill" or folder == self.key)
 
-    def _is_file(self, entry: os.DirEntry[str]) -> bool:
-        path = self._real(entry)
-        return path is not None and _is_plain_file(path)
-
-    def _real(self, entry: os.DirEntry[str]) -> str | None:
-        """Return the real path of an entry, if it is a file or folder that may be read."""
+    def _real(self, entry: os.DirEntry[str]) -> tuple[str, os.stat_result] | None:
+        """Return the real path and status of an entry, if it is a file or folder that may be read."""
         path = entry.path
-        if entry.is_symlink():
-            path = os.path.realpath(path)
-            if any(self._is_sensitive(prefix) for prefix in prefixes(path)):
-                return None
-            if os.path.isfile(path) and not path.lower().endswith(_SUFFIXES["kb"]):
-                return None  # the target is not an entry, whatever the link is called
-        elif self._is_sensitive(path):
-            return None
         try:
-            mode = os.lstat(path).st_mode
+            status = entry.stat(follow_symlinks=False)
+            if not stat.S_ISLNK(status.st_mode):
+                return None if self._is_sensitive(path) else _file_or_folder(path, status)
+            path = os.path.realpath(path)
+            status = os.lstat(path)
         except OSError:
             return None
-        return path if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else None
+        if stat.S_ISREG(status.st_mode) and not path.lower().endswith(_SUFFIXES["kb"]):
+            return None  # the target is not an entry, whatever the link is called
+        return None if any(map(self._is_sensitive, prefixes(path))) else _file_or_folder(path, status)
+
+
+def _file_or_folder(path: str, status: os.stat_result) -> tuple[str, os.stat_result] | None:
+    return (path, status) if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) else None
 
 
 def settled(mtime: int, now: int) -> int:
@@ -188,26 +150,3 @@ def prefixes(path: str) -> Iterator[str]:
     parts = path.strip("/").split("/")
     for end in range(1, len(parts) + 1):
         yield "/".join(parts[:end])
-
-
-def _add_stamps(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
-    """Add the current stamps of the files; return False if one is no longer a regular file."""
-    complete = True
-    for path in paths:
-        try:
-            status = os.lstat(path)
-        except OSError:
-            complete = False
-            continue
-        if stat.S_ISREG(status.st_mode):
-            files[path] = (status.st_size, status.st_mtime_ns)
-        else:
-            complete = False
-    return complete
-
-
-def _is_plain_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False

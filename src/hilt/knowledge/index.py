@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt.knowledge import documents, ranking, words
-from hilt.knowledge.folders import Listing, Stamp, Survey
+from hilt.knowledge.folders import Stamp, Survey
 
 T = TypeVar("T")
 
 BATCH = 250
 CANDIDATES = 60
-COMMON = 50  # terms in at least this many documents are counted in advance, because counting them is slow
 UNUSED_SECONDS = 30 * 86_400
 USED_SECONDS = 86_400  # resolution of the last use of a folder
 
@@ -37,6 +36,8 @@ CREATE VIRTUAL TABLE texts USING fts5(title, tags, description, body);
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab('texts', 'row');
 CREATE TABLE common (term TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID""",
+    """DROP TABLE listings;
+DROP TABLE common""",
 )
 
 
@@ -63,7 +64,7 @@ class Shelf(Protocol):
     def kind_of(self, path: str) -> str:
         """Return the kind of an entry."""
 
-    def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
+    def survey(self, check: Callable[[], None]) -> Survey:
         """Return the current contents of the shelf."""
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
@@ -93,32 +94,27 @@ class Refresh(NamedTuple):
     at: int  # when the index last changed, in nanoseconds since 1970
 
 
-class _CachedShelf(NamedTuple):
+class _StoredShelf(NamedTuple):
+    """The rows of a shelf in one version of the database; `id` is 0 if there are none."""
+
+    version: int
     id: int
     used: int
     files: dict[str, Stamp]
-    listings: dict[str, Listing]
 
 
 class KnowledgeIndex:
-    """The rows of one database and this process's cache of them. Thread-safe."""
+    """The rows of one database. Thread-safe."""
 
     def __init__(self, store: IndexStore) -> None:
         self._store = store
-        self._version: int | None = None
-        self._cached: dict[str, _CachedShelf] = {}
-        self._lock = threading.Lock()  # for replacing parts of the cache
-        self._built = 0
-
-    def close(self) -> None:
-        """Close the database."""
-        self._version = None
-        self._store.close()
+        self.close = store.close
+        self._known: dict[str, _StoredShelf] = {}
 
     def clear(self) -> None:
         """Delete everything."""
-        tables = ("texts", "entries", "listings", "shelves", "common", "facts")
-        self._version = None
+        self._known.clear()
+        tables = ("texts", "entries", "shelves", "facts")
 
         def work(db: sqlite3.Connection) -> None:
             for table in tables:
@@ -130,79 +126,45 @@ class KnowledgeIndex:
 
     def refresh(self, shelves: Sequence[Shelf], check: Callable[[], None]) -> Refresh:
         """Update the rows of these shelves from their files."""
-        cached_shelves = self._load()
         total = read = 0
         full = False
         for shelf in shelves:
-            cached = cached_shelves.get(shelf.key)
-            survey = shelf.survey(cached.listings if cached else {}, check)
+            survey = shelf.survey(check)
             total += len(survey.files)
             full = full or survey.full
-            if cached is None or survey.files != cached.files or survey.listings != cached.listings:
-                read += self._update(shelf, survey, cached, check)
-            elif cached.used < time.time() - USED_SECONDS:
-                self._mark_used(shelf.key, cached)
-        return Refresh(total, read, full, self._built)
+            read += self._update(shelf, survey.files, check)
+        return Refresh(total, read, full, self._store.read(_built))
 
-    def _load(self) -> dict[str, _CachedShelf]:
-        """Return the cached rows; reload them only if another process changed them."""
+    def _update(self, shelf: Shelf, files: Mapping[str, Stamp], check: Callable[[], None]) -> int:
+        """Write the rows of the files that have changed; return how many were read."""
+        stored = self._store.read(lambda db: _in_snapshot(db, partial(self._stored, key=shelf.key)))
+        if files == stored.files and stored.used >= time.time() - USED_SECONDS:
+            return 0
+        changed = [path for path, stamp in files.items() if stored.files.get(path) != stamp]
+        missing = [path for path in stored.files if path not in files]
+        try:
+            id = self._begin(shelf.key, missing)
+            for start in range(0, len(changed), BATCH):
+                rows = []
+                for path in changed[start : start + BATCH]:
+                    check()
+                    rows.append(_row(shelf, path, files[path]))
+                self._write(id, rows)
+        finally:
+            self._known.pop(shelf.key, None)
+        return len(changed)
 
-        def work(db: sqlite3.Connection) -> dict[str, _CachedShelf]:
-            version = db.execute("PRAGMA data_version").fetchone()[0]
-            if version == self._version:
-                return self._cached
-            by_id: dict[int, _CachedShelf] = {}
-            by_key: dict[str, _CachedShelf] = {}
-            for id, key, used in db.execute("SELECT id, key, used FROM shelves"):
-                by_id[id] = by_key[os.fsdecode(key)] = _CachedShelf(id, used, {}, {})
-            decode = os.fsdecode
-            for id, path, size, mtime in db.execute(f"SELECT shelf, path, size, mtime FROM entries {_OF_A_SHELF}"):  # noqa: S608
-                by_id[id].files[decode(path)] = (size, mtime)
-            for id, path, mtime, files, folders in db.execute(f"SELECT * FROM listings {_OF_A_SHELF}"):  # noqa: S608
-                by_id[id].listings[decode(path)] = Listing(mtime, _unpacked(files), _unpacked(folders))
-            with self._lock:
-                self._cached, self._version, self._built = by_key, version, _built(db)
-            return by_key
-
-        return self._store.read(lambda db: _in_snapshot(db, work))
-
-    def _update(self, shelf: Shelf, survey: Survey, cached: _CachedShelf | None, check: Callable[[], None]) -> int:
-        """Read the changed files and write their rows; return how many were read."""
-        files = dict(cached.files) if cached else {}
-        changed = [path for path, stamp in survey.files.items() if files.get(path) != stamp]
-        missing = [path for path in files if path not in survey.files]
-        id = self._begin(shelf.key, missing)
-        for path in missing:
-            del files[path]
-        read = 0
-        for start in range(0, len(changed), BATCH):
-            rows = []
-            for path in changed[start : start + BATCH]:
-                check()
-                rows.append(_row(shelf, path, survey.files[path]))
-            self._write(id, rows)
-            files.update((row.path, row.stamp) for row in rows)
-            read += len(rows)
-        listings = survey.listings
-
-        def work(db: sqlite3.Connection) -> None:
-            db.execute("DELETE FROM listings WHERE shelf=?", (id,))
-            values = (
-                (id, os.fsencode(path), listing.mtime, _packed(listing.files), _packed(listing.folders))
-                for path, listing in listings.items()
-            )
-            db.executemany("INSERT INTO listings VALUES (?,?,?,?,?)", values)
-
-        if cached is None or listings != cached.listings:
-            self._store.write(work)
-        self._store.write(_count_common)
-        self._remember(shelf.key, _CachedShelf(id, int(time.time()), files, listings))
-        return read
-
-    def _remember(self, key: str, shelf: _CachedShelf) -> None:
-        with self._lock:
-            # replaced as a whole: other threads may be reading the old one
-            self._cached = {**self._cached, key: shelf}
+    def _stored(self, db: sqlite3.Connection, key: str) -> _StoredShelf:
+        """Return the rows of a shelf, read again only if another process has changed the database."""
+        (version,) = db.execute("PRAGMA data_version").fetchone()
+        known = self._known.get(key)
+        if known is None or known.version != version:
+            row = db.execute("SELECT id, used FROM shelves WHERE key=?", (os.fsencode(key),)).fetchone()
+            id, used = row or (0, 0)
+            entries = db.execute("SELECT path, size, mtime FROM entries WHERE shelf=?", (id,))
+            files = {os.fsdecode(path): (size, mtime) for path, size, mtime in entries}
+            known = self._known[key] = _StoredShelf(version, id, used, files)
+        return known
 
     def _begin(self, key: str, missing: Collection[str]) -> int:
         """Return the id of a shelf, after deleting the rows of missing files and unused shelves."""
@@ -215,13 +177,13 @@ class KnowledgeIndex:
             )
             for (unused,) in db.execute("SELECT id FROM shelves WHERE used<?", (now - UNUSED_SECONDS,)).fetchall():
                 db.execute("DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE shelf=?)", (unused,))
-                for table, column in (("entries", "shelf"), ("listings", "shelf"), ("shelves", "id")):
-                    db.execute(f"DELETE FROM {table} WHERE {column}=?", (unused,))  # noqa: S608  # constant names
+                db.execute("DELETE FROM entries WHERE shelf=?", (unused,))
+                db.execute("DELETE FROM shelves WHERE id=?", (unused,))
             id = int(db.execute("SELECT id FROM shelves WHERE key=?", (os.fsencode(key),)).fetchone()[0])
             for path in missing:
                 _remove(db, id, os.fsencode(path))
             if missing:
-                self._built = _stamp(db, len(missing))
+                _stamp(db)
             return id
 
         return self._store.write(work)
@@ -249,38 +211,27 @@ class KnowledgeIndex:
                             words.indexed(document.body),
                         ),
                     )
-            self._built = _stamp(db, len(rows))
+            _stamp(db)
 
         self._store.write(work)
-
-    def _mark_used(self, key: str, cached: _CachedShelf) -> None:
-        now = int(time.time())
-        self._store.write(lambda db: db.execute("UPDATE shelves SET used=? WHERE id=?", (now, cached.id)))
-        self._remember(key, cached._replace(used=now))
 
     # --- searching ------------------------------------------------------------------------------------------------
 
     def search(self, query: str, shelves: Sequence[Shelf], kinds: Collection[str], limit: int) -> list[RankedDocument]:
         """Return the entries of these shelves and kinds that match the query, best first; noise matches nothing."""
-        keys = {self._cached[shelf.key].id: shelf.key for shelf in shelves if shelf.key in self._cached}
         terms = ranking.query_terms(query)
-        if not terms or not keys:
+        if not terms:
             return []
 
         def work(db: sqlite3.Connection) -> list[RankedDocument]:
+            keys = {self._stored(db, shelf.key).id: shelf.key for shelf in shelves}
             weighted = _weigh(db, query, terms)
-            if not weighted.match:
-                return []
-            return _ranked(db, weighted, keys, kinds)
+            return _ranked(db, weighted, keys, kinds) if weighted.match else []
 
         matches = self._store.read(lambda db: _in_snapshot(db, work))
         matches.sort(key=lambda entry: -entry.score)  # equal scores keep the BM25 order
         distinct = {entry.path: entry for entry in reversed(matches)}  # one folder may be inside another
         return [entry for entry in matches if distinct[entry.path] is entry][:limit]
-
-
-# skips orphaned rows, written for a shelf while another process deleted it
-_OF_A_SHELF = "WHERE shelf IN (SELECT id FROM shelves)"
 
 
 def _in_snapshot(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -314,15 +265,9 @@ def _remove(db: sqlite3.Connection, shelf: int, path: bytes) -> None:
         db.execute("DELETE FROM entries WHERE id=?", row)
 
 
-def _stamp(db: sqlite3.Connection, changes: int) -> int:
-    """Record how many rows changed, and when."""
-    now = time.time_ns()
-    db.execute("INSERT OR REPLACE INTO facts VALUES ('built', ?)", (now,))
-    db.execute(
-        "INSERT INTO facts VALUES ('changes', ?) ON CONFLICT (name) DO UPDATE SET value=value+excluded.value",
-        (changes,),
-    )
-    return now
+def _stamp(db: sqlite3.Connection) -> None:
+    """Record that rows have changed now."""
+    db.execute("INSERT OR REPLACE INTO facts VALUES ('built', ?)", (time.time_ns(),))
 
 
 def _built(db: sqlite3.Connection) -> int:
@@ -330,25 +275,11 @@ def _built(db: sqlite3.Connection) -> int:
     return int(row[0]) if row is not None else 0
 
 
-def _count_common(db: sqlite3.Connection) -> None:
-    """Count the documents of frequent terms again, once a tenth of all documents changed: weights need not be exact."""
-    facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
-    changes = facts.get("changes", 0)
-    if changes * 10 <= facts.get("counted", 0) or not changes:
-        return
-    total = int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
-    db.execute("DELETE FROM common")
-    if total >= COMMON:
-        db.execute("INSERT INTO common SELECT term, doc FROM vocabulary WHERE doc>=?", (COMMON,))
-    db.execute("INSERT OR REPLACE INTO facts VALUES ('counted', ?), ('changes', 0)", (total,))
-
-
 def _weigh(db: sqlite3.Connection, query: str, terms: Mapping[str, str]) -> ranking.Query:
     total = int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
     frequencies = {}
     for term in terms:
-        row = db.execute("SELECT documents FROM common WHERE term=?", (term,)).fetchone()
-        row = row or db.execute("SELECT doc FROM vocabulary WHERE term=?", (term,)).fetchone()
+        row = db.execute("SELECT doc FROM vocabulary WHERE term=?", (term,)).fetchone()
         if row is not None:
             frequencies[term] = min(int(row[0]), total)
     return ranking.weigh(query, terms, frequencies, total)
@@ -381,11 +312,3 @@ def _ranked(
 
 def _placeholders(values: Collection[Any]) -> str:
     return ",".join("?" * len(values))
-
-
-def _packed(paths: Sequence[str]) -> bytes:
-    return os.fsencode("\0".join(paths))
-
-
-def _unpacked(data: bytes) -> tuple[str, ...]:
-    return tuple(os.fsdecode(data).split("\0")) if data else ()

@@ -1,7 +1,7 @@
 """Find the user's notes, skills, agents and commands related to a subject."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from stat import S_ISREG
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.workspace import Workspace
 from hilt.formats.times import rfc3339
-from hilt.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Listing, Stamp, Survey, settled
+from hilt.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Stamp, Survey, settled
 from hilt.knowledge.index import RankedDocument
 from hilt.knowledge.locations import CLIENTS, PROJECT, kind_of_folder
 from hilt.output import views
@@ -151,12 +151,12 @@ class _WorkspaceShelf:
     def kind_of(self, path: str) -> str:
         return "skill" if path.endswith("/" + SKILL) else self._kind
 
-    def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
+    def survey(self, check: Callable[[], None]) -> Survey:
         files: dict[str, Stamp] = {}
         try:
             for count, (path, entry) in enumerate(self._workspace.walk(self._folder, depth=DEPTH_MAX)):
                 if count >= FILES_MAX:
-                    return Survey(files, {}, full=True)
+                    return Survey(files, full=True)
                 if self._is_entry(path):
                     with suppress(OSError):  # deleted in the meantime
                         status = entry.stat(follow_symlinks=False)
@@ -164,7 +164,7 @@ class _WorkspaceShelf:
                             files[path] = (status.st_size, status.st_mtime_ns)
         except ToolError:
             check()  # the folder is missing, or may not be read
-        return Survey(files, {})
+        return Survey(files)
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
         now = time.time_ns()
