@@ -291,7 +291,7 @@ def test_a_crash_during_a_change_of_a_protected_file_is_recovered_without_asking
         from hilt.formats.digests import sha256
 
         file = Snapshot(".vscode/tasks.json", sha256(data), 0o644, len(data), sha256(b"new\n"), (), None)
-        store.history().begin(runtime.session, "write_file", [(file, data)], lambda path, destination: False).release()
+        store.history().begin(runtime.session, "write_file", [(file, data)]).release()
     world.folder.write(".vscode/tasks.json", "new\n")
 
     with world.runtime() as runtime:

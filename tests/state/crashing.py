@@ -24,7 +24,7 @@ from hilt.runtime import Runtime
 from hilt.testing import environment
 from tests.databases import connected
 
-STEPS = ("write", "fsync", "rename", "replace", "unlink", "mkdir", "rmdir", "fchmod", "link")
+STEPS = ("write", "fsync", "rename", "replace", "unlink", "mkdir", "rmdir", "fchmod")
 
 EVERY = -1  # act at every step
 
@@ -91,7 +91,7 @@ def die(step: str = "") -> None:
 
 def refuse(step: str) -> None:
     """Fail like a full disk: only operations that need space fail."""
-    if step in ("write", "create", "mkdir", "fsync", "link"):
+    if step in ("write", "create", "mkdir", "fsync"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if step.startswith(("sql INSERT", "sql UPDATE", "sql DELETE", "sql COMMIT")):
         raise sqlite3.OperationalError("database or disk is full")

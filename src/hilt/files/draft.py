@@ -107,7 +107,7 @@ class Draft:
         if files:
             history = workspace.store.history()
             contents = [(file, old.data) for file, (old, _) in zip(files, targets, strict=True)]
-            recording = history.begin(workspace.session, self._operation, contents, self._link, workspace.call)
+            recording = history.begin(workspace.session, self._operation, contents, workspace.call)
             self._carry_out(recording, files, targets)
             id = recording.id
             workspace.committed |= {old.path: CommittedFile(old.data, data) for old, data in targets}
@@ -122,24 +122,6 @@ class Draft:
             with suppress(ToolError):
                 trail.stamp(*place, {path: self._stamp(path) for path in stamped})
         return id
-
-    def _link(self, path: str, destination: str) -> bool:
-        """Hard-link a target that the change replaces into the history; return whether that worked."""
-        with self._workspace.door.place(path, write=True) as place:
-            if place.status is None or place.status.st_nlink != 1:
-                return False  # it could still be changed under its other name
-            if writing.identity(place.status) != writing.identity(self._old[path].status):
-                return False
-            try:
-                os.link(place.name, destination, src_dir_fd=place.folder, follow_symlinks=False)
-                descriptor = os.open(destination, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except OSError:
-                return False  # another file system, or one without hard links
-            try:
-                os.fsync(descriptor)
-                return os.fstat(descriptor).st_ino == place.status.st_ino
-            finally:
-                os.close(descriptor)
 
     def _differs(self, path: str) -> bool:
         mode = self._modes.get(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -43,10 +42,6 @@ class Blob(NamedTuple):
         return len(self.data) > INLINE_BYTES
 
 
-# hard-links a workspace file to a second path, if that is possible and safe
-Linker = Callable[[str, str], bool]
-
-
 class Blobs:
     """The stored contents of all workspaces."""
 
@@ -54,21 +49,16 @@ class Blobs:
         self._db = db
         self._folder = folder
 
-    def write(self, blob: Blob, id: str, source: str, link: Linker | None) -> bool:
-        """Write a large blob to a synced file unless it exists; return whether it is only a hard link."""
+    def write(self, blob: Blob, id: str) -> None:
+        """Write a large blob to a synced file unless it exists."""
         path = self._path(blob.hash)
-        links = _link_count(path)
-        if links == 1:
-            return False
+        if os.path.exists(path):
+            return
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         temporary = f"{path}.{id}"  # the id in the name shows other processes whether its writer lives
-        # more than one link: another change has linked the file and not yet secured it, so it can still be written to
-        linked = not links and link is not None and hasattr(fcntl, "F_SETLEASE") and link(source, temporary)
-        if not linked:
-            _write_synced(temporary, blob.data)
+        _write_synced(temporary, blob.data)
         os.rename(temporary, path)
         _sync_folder(os.path.dirname(path))
-        return linked
 
     def insert(self, db: sqlite3.Connection, blobs: Iterable[Blob]) -> bool:
         """Insert the rows of blobs; return False if the file of a large one was removed in the meantime."""
@@ -79,30 +69,6 @@ class Blobs:
                 return False
             if stored is None:
                 db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if is_file else blob.data))
-        return True
-
-    def secure(self, hash: bytes, data: bytes | None, id: str) -> None:
-        """Take ownership of a linked file; replace it with a copy if another process has it open for writing.
-
-        Once its old name is gone, no process can open it, so one check is enough.
-        """
-        path = self._path(hash)
-        if _link_count(path) > 1 or _is_written(path):
-            _write_synced(f"{path}.{id}", self.read(hash) if data is None else data)
-            os.rename(f"{path}.{id}", path)
-            _sync_folder(os.path.dirname(path))
-        else:
-            with suppress(OSError):
-                os.chmod(path, 0o600)  # the snapshot records its mode in the workspace
-
-    def is_sound(self, hash: bytes) -> bool:
-        """Whether a blob is stored as a file and is intact."""
-        if not os.path.exists(self._path(hash)):
-            return False
-        try:
-            self.read(hash)
-        except ToolError:
-            return False
         return True
 
     def read(self, hash: bytes) -> bytes:
@@ -187,14 +153,6 @@ class Blobs:
         return os.path.join(self._folder, name[:2], name)
 
 
-def _link_count(path: str) -> int:
-    """Return the number of hard links of a file; 0 if it does not exist."""
-    try:
-        return os.stat(path).st_nlink
-    except FileNotFoundError:
-        return 0
-
-
 def _write_synced(path: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -212,19 +170,6 @@ def _sync_folder(path: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _is_written(path: str) -> bool:
-    """Whether a process has the file open for writing; True if that cannot be determined."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _damaged(hash: bytes) -> ToolError:

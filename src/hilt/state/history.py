@@ -14,13 +14,13 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from hilt.call import AGENT, Origin
 from hilt.errors import ToolError
-from hilt.state.blobs import Blob, Blobs, Linker
+from hilt.state.blobs import Blob, Blobs
 from hilt.state.directory import writing
 from hilt.state.locks import try_lock
 from hilt.state.stored_runs import NoteRun, no_note
@@ -94,14 +94,11 @@ class RecordedChange(NamedTuple):
 class Recording:
     """An unfinished change; its marker in the journal folder stays locked until it is closed."""
 
-    def __init__(
-        self, history: History, id: str, marker: str, descriptor: int, linked: Mapping[bytes, bytes | None]
-    ) -> None:
+    def __init__(self, history: History, id: str, marker: str, descriptor: int) -> None:
         self.id = id
         self._history = history
         self._marker = marker
         self._descriptor = descriptor
-        self._linked = linked
         self.is_recorded = False  # whether the change of a command was stored
 
     def record(self, change: RecordedChange, *, call: str, is_open: bool) -> None:
@@ -111,9 +108,6 @@ class Recording:
 
     def keep(self) -> None:
         """Complete the change: its snapshots become history."""
-        with writing(self._history.directory):
-            for hash, data in self._linked.items():
-                self._history.blobs.secure(hash, data, self.id)
         self._history._settle(self.id, keep=True)
         self._close()
 
@@ -169,60 +163,42 @@ class History:
     # --- recording ----------------------------------------------------------------------------------------------
 
     def begin(
-        self,
-        session: str,
-        operation: str,
-        files: Sequence[tuple[Snapshot, bytes | None]],
-        link: Linker | None = None,
-        call: str = "",
+        self, session: str, operation: str, files: Sequence[tuple[Snapshot, bytes | None]], call: str = ""
     ) -> Recording:
         """Store the snapshots with their old contents durably, and open the journal entry.
 
-        `call` is the caller's id for the call. `link` may hard-link a large old file instead of copying it;
-        `secure` later checks whether another process still has it open for writing.
+        `call` is the caller's id for the call.
         """
         id = os.urandom(6).hex()
-        with writing(self.directory):
-            return self._begin(id, session, operation, files, link, call)
-
-    def _begin(
-        self,
-        id: str,
-        session: str,
-        operation: str,
-        files: Sequence[tuple[Snapshot, bytes | None]],
-        link: Linker | None,
-        call: str,
-    ) -> Recording:
         note = self._note_run(session)
-        marker, descriptor = self._mark(id)
-        try:
-            blobs = [Blob.of(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
-            large = [blob for blob in blobs if blob.is_large]
-            if large:
-                self._db.read(lambda db: None)  # a disk without room for the database fails before anything is written
-            snapshots = [snapshot for snapshot, _ in files]
-            paths = {snapshot.before: snapshot.path for snapshot in snapshots}
-            linked: list[Blob] = []
-            stored = False
-            while not stored:
-                linked += [blob for blob in large if self.blobs.write(blob, id, paths[blob.hash], link)]
-                stored = self._db.write(
-                    lambda db: self._insert(db, id, session, operation, snapshots, blobs, call, note)
-                )
-        except BaseException:
-            with suppress(ToolError, OSError):
-                self._sweep_blobs(id)
-            os.unlink(marker)
-            os.close(descriptor)
-            raise
-        return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
+        blobs = [Blob.of(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
+        large = [blob for blob in blobs if blob.is_large]
+        snapshots = [snapshot for snapshot, _ in files]
+        with writing(self.directory):
+            marker, descriptor = self._mark(id)
+            try:
+                if large:
+                    self._db.read(lambda db: None)  # a disk without room for the database fails before that
+                stored = False
+                while not stored:
+                    for blob in large:
+                        self.blobs.write(blob, id)
+                    stored = self._db.write(
+                        lambda db: self._insert(db, id, session, operation, snapshots, blobs, call, note)
+                    )
+            except BaseException:
+                with suppress(ToolError, OSError):
+                    self._sweep_blobs(id)
+                os.unlink(marker)
+                os.close(descriptor)
+                raise
+        return Recording(self, id, marker, descriptor)
 
     def mark(self) -> Recording:
         """Open the journal entry of a command; `Recording.record` adds its rows."""
         id = os.urandom(6).hex()
         with writing(self.directory):
-            return Recording(self, id, *self._mark(id), {})
+            return Recording(self, id, *self._mark(id))
 
     def _record(self, change: RecordedChange, call: str, *, is_open: bool) -> None:
         note = self._note_run(change.session)
@@ -257,7 +233,7 @@ class History:
     def reopen(self, preview: RecordedChange, operation: str, call: str) -> Recording:
         """Open the journal entry of a preview whose steps are about to be performed; inodes may have changed."""
         with writing(self.directory):
-            recording = Recording(self, preview.id, *self._mark(preview.id), {})
+            recording = Recording(self, preview.id, *self._mark(preview.id))
 
         def work(db: sqlite3.Connection) -> int:
             query = "UPDATE changes SET open=1, previewed='', operation=?, call=?, at=? WHERE id=? AND previewed!=''"
@@ -429,11 +405,7 @@ class History:
                     continue
                 changes = self._load("id=? AND open", (id,))
                 if changes:
-                    # only the dead process knew which blobs are links, so all are checked
-                    hashes = [
-                        file.before for file in changes[0].snapshots if file.before and self.blobs.is_sound(file.before)
-                    ]
-                    yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(hashes))
+                    yield changes[0], Recording(self, id, marker, descriptor)
                 else:
                     os.close(descriptor)
             self._sweep()
