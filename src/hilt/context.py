@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from hilt.call import ApprovalRequest, Json, UserAnswer
+from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,19 +97,22 @@ class Principal(Protocol):
 class Attendant(Protocol):
     """The client of one running call: it can answer questions, and receives progress and log messages.
 
-    Methods that ask something return None when the client does not support it, which is their default.
+    By default it supports nothing: methods that ask something return None, and messages are ignored.
     """
 
     @property
     def can_ask(self) -> bool:
         """Whether the client can ask a person."""
+        return False
 
     @property
     def has_questions(self) -> bool:
         """Whether this run stopped to ask something; the call then runs again with the answers."""
+        return False
 
     def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
         """Ask a person to approve a call and return their answer; `digest` identifies the call and its files."""
+        return None
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
         """Ask a person and return the answers by question."""
@@ -124,9 +128,11 @@ class Attendant(Protocol):
 
     def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
         """Return the answers to several MCP requests, by name."""
+        return dict.fromkeys(requests)
 
     def require(self, capability: str) -> None:
         """Raise unless the client has a capability: elicitation, sampling or roots."""
+        raise ToolError("no_one_to_ask", f"The client of this call does not support {capability}.")
 
     @property
     def allowance(self) -> Allowance | None:
@@ -143,12 +149,15 @@ class Attendant(Protocol):
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report the progress of the call."""
+        return
 
     def output(self, data: bytes) -> None:
         """Receive output of a command as it arrives."""
+        return
 
     def log(self, level: str, data: Any) -> None:
         """Send a log message to the client."""
+        return
 
 
 class Context:

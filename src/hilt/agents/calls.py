@@ -141,8 +141,11 @@ class TurnCalls:
             raise
 
 
-class CallAttendant:
+class CallAttendant(Attendant):
     """The conversation as the client of one call. It reports approvals; the user or the runtime's approver answers."""
+
+    allowance: Allowance | None = None
+    can_ask = False
 
     def __init__(
         self,
@@ -160,7 +163,6 @@ class CallAttendant:
         self._emit = emit
         self._plan_compaction = plan_compaction
         self.can_ask = asks_person
-        self.has_questions = False
 
     def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
         """Report the question, and return the user's answer; None leaves it to the runtime's approver."""
@@ -175,35 +177,13 @@ class CallAttendant:
         """Return the client that asks the user."""
         return self._person
 
-    def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Return None: forms are not supported."""
-        return None
-
-    def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return None: the model does not answer for tools."""
-        return None
-
-    def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
-        """Return no answers."""
-        return dict.fromkeys(requests)
-
-    def require(self, capability: str) -> None:
-        """Raise: the agent loop has no capabilities of a client."""
-        raise ToolError("no_one_to_ask", f"The agent loop does not support {capability}.")
-
     def compact(self, focus: str) -> str | None:
         """Plan the compaction of the conversation after this turn."""
         return self._plan_compaction(focus)
 
-    def output(self, data: bytes) -> None:
-        """Ignore the output of a command: its last line is reported as progress."""
-
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report progress."""
         self._emit(CallProgress(self._call.id, done, total, message))
-
-    def log(self, level: str, data: Any) -> None:
-        """Ignore log messages of tools."""
 
 
 # --- results as the model sees them -----------------------------------------------------------------------------------
