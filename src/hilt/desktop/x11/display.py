@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 import xcffib
 
-from hilt.desktop.geometry import Box, Point
-from hilt.desktop.interface import Capture, Pause, ScreenWindow
+from hilt.desktop.geometry import Point
 from hilt.desktop.privacy import Privacy
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
 from hilt.desktop.x11.input import XInput
@@ -23,9 +22,20 @@ class XDisplay:
     def __init__(self, name: str, privacy: Privacy) -> None:
         self.name = name
         self._connection = XConnection(name)
-        self._screen = XScreen(self._connection, privacy)
         self._switch = DeadManSwitch(name)
-        self._input = XInput(self._screen, self._switch)
+        screen = XScreen(self._connection, privacy)
+        self._input = XInput(screen, self._switch)
+        self.area = screen.area
+        self.windows = screen.windows
+        self.capture = screen.capture
+        self.owners_at = screen.owners_at
+        self.pointer = self._input.pointer
+        self.click = self._input.click
+        self.drag = self._input.drag
+        self.scroll = self._input.scroll
+        self.type_text = self._input.type_text
+        self.press_keys = self._input.press_keys
+        self.activate = self._input.activate
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
@@ -40,55 +50,10 @@ class XDisplay:
             return False
         return True
 
-    @property
-    def area(self) -> Box:
-        """The whole screen."""
-        return self._screen.area
-
-    def windows(self) -> tuple[ScreenWindow, ...]:
-        """Return the visible windows, topmost first."""
-        return self._screen.windows()
-
-    def capture(self) -> Capture:
-        """Return the pixels of the screen."""
-        return self._screen.capture()
-
-    def owners_at(self, point: Point) -> set[int]:
-        """Return the processes whose windows are at a point."""
-        return self._screen.owners_at(point)
-
-    def pointer(self) -> Point:
-        """Return the position of the pointer."""
-        return self._input.pointer()
-
     def move(self, point: Point) -> None:
         """Move the pointer."""
         self._input.move(point)
         self._connection.sync()
-
-    def click(self, point: Point, button: int, count: int, pause: Pause) -> None:
-        """Press and release a button."""
-        self._input.click(point, button, count, pause)
-
-    def drag(self, points: Sequence[Point], seconds: float, pause: Pause) -> None:
-        """Drag with the left button."""
-        self._input.drag(points, seconds, pause)
-
-    def scroll(self, point: Point, dx: int, dy: int, pause: Pause) -> None:
-        """Turn the wheel."""
-        self._input.scroll(point, dx, dy, pause)
-
-    def type_text(self, text: str, delay: float, pause: Pause) -> None:
-        """Type text."""
-        self._input.type_text(text, delay, pause)
-
-    def press_keys(self, keys: Sequence[str], pause: Pause) -> None:
-        """Press keys together."""
-        self._input.press_keys(keys, pause)
-
-    def activate(self, window: ScreenWindow, pause: Pause) -> None:
-        """Raise a window and give it the keyboard focus."""
-        self._input.activate(window, pause)
 
     def watch_panic(self, alarm: Callable[[], None]) -> Callable[[], None]:
         """Call `alarm` when the panic key is pressed."""
