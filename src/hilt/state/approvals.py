@@ -22,7 +22,7 @@ from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
 from hilt.state.stored_runs import NoteRun, no_note
-from hilt.state.tables import open_state
+from hilt.state.tables import is_id_prefix, open_state, with_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _SECOND = 1_000_000_000
 _COLUMNS = (
     "id, workspace, session, digest, asked, state, reason, answered_by, asked_at, answered_at, expires_at, answer"
 )
-_HEX = "0123456789abcdef"
 
 
 class Approval(NamedTuple):
@@ -98,11 +97,8 @@ class Approvals:
 
     def __init__(self, directory: str, note_run: NoteRun = no_note) -> None:
         self._db = open_state(directory)
+        self.close = self._db.close
         self._note_run = note_run
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._db.close()
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -150,18 +146,11 @@ class Approvals:
 
     def find(self, prefix: str) -> Approval:
         """Return the approval with this id or unique id prefix."""
-        matches = self._load("id GLOB ?", (prefix + "*",)) if _is_id(prefix) else []
-        exact = [approval for approval in matches if approval.id == prefix]
-        if exact or len(matches) == 1:
-            return (exact or matches)[0]
-        if not matches:
+        matches = self._load("id GLOB ? LIMIT 11", (prefix + "*",)) if is_id_prefix(prefix) else []
+        approval = with_prefix(prefix, matches, "approval")
+        if approval is None:
             raise _unknown(prefix)
-        ids = [approval.id for approval in matches]
-        raise ToolError(
-            "ambiguous_id",
-            f"{prefix} is the prefix of {len(ids)} approval ids: {', '.join(ids[:10])}.",
-            candidates=ids[:10],
-        )
+        return approval
 
     def pending(self, workspace: str | None = None) -> list[Approval]:
         """Return the pending approvals of one workspace or of all, oldest first."""
@@ -297,16 +286,13 @@ class Approvals:
 
     def revoke(self, prefix: str) -> GrantRow:
         """Delete the grant with this id or unique id prefix, and return it."""
-        matches = [grant for grant in self.grants() if _is_id(prefix) and grant.id.startswith(prefix)]
-        if len(matches) > 1:
-            ids = [grant.id for grant in matches]
-            raise ToolError("ambiguous_id", f"{prefix} is the prefix of {len(ids)} grant ids.", candidates=ids[:10])
-        query = "DELETE FROM grants WHERE id=?"
-        if not matches or not self._db.write(lambda db: db.execute(query, (matches[0].id,)).rowcount):
+        matches = [grant for grant in self.grants() if is_id_prefix(prefix) and grant.id.startswith(prefix)]
+        grant = with_prefix(prefix, matches, "grant")
+        if grant is None or not self._db.change("DELETE FROM grants WHERE id=?", (grant.id,)):
             raise ToolError(
                 "not_found", f"There is no grant {prefix[:40]}.", suggestion=f"{command('grants')} lists them."
             )
-        return matches[0]
+        return grant
 
     # --- heartbeats -----------------------------------------------------------------------------------------------
 
@@ -405,10 +391,6 @@ def _unknown(id: str) -> ToolError:
 def _is_for(approval: Approval, session: str) -> bool:
     """Whether an approval is valid in a session: its own, or the next one if its own ended with a connection."""
     return approval.session == session or (approval.session.startswith(CONNECTION) and session.startswith(CONNECTION))
-
-
-def _is_id(text: str) -> bool:
-    return bool(text) and not text.strip(_HEX)
 
 
 def _by_id(db: sqlite3.Connection, id: str, now: int) -> Approval:

@@ -80,11 +80,8 @@ class Board:
 
     def __init__(self, directory: str, workspace: str) -> None:
         self._db = open_state(directory)
+        self.close = self._db.close
         self._workspace = workspace
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._db.close()
 
     def create(self, change: TaskChange, session: str, *, commit: Callable[[], None]) -> Task:
         """Add a task; `commit` is called last and may raise to prevent it."""

@@ -24,7 +24,7 @@ from hilt.state.blobs import Blob, Blobs
 from hilt.state.directory import writing
 from hilt.state.locks import try_lock
 from hilt.state.stored_runs import NoteRun, no_note
-from hilt.state.tables import open_state
+from hilt.state.tables import is_id_prefix, open_state, with_prefix
 
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
 _INODES = 1 << 64
@@ -153,6 +153,7 @@ class History:
         self._note_run = note_run
         self.directory = directory
         self._db = open_state(directory)
+        self.close = self._db.close
         self.blobs = Blobs(self._db, os.path.join(directory, "blobs"))
         self._journal = journal
         self._workspace = workspace
@@ -469,23 +470,15 @@ class History:
 
     def find(self, prefix: str) -> RecordedChange:
         """Return the finished change with this id or unique id prefix."""
-        if not prefix or prefix.strip("0123456789abcdef"):
-            raise _no_snapshot(prefix)
-        if not self._db.exists():
-            raise _no_snapshot(prefix)
-        condition = "workspace=? AND NOT open AND previewed='' AND id GLOB ?"
-        matches = self._load(condition, (self._workspace, prefix + "*"), 11)
-        exact = [change for change in matches if change.id == prefix]
-        if exact or len(matches) == 1:
-            return (exact or matches)[0]
-        if not matches:
-            raise _no_snapshot(prefix)
-        ids = [change.id for change in matches]
-        raise ToolError(
-            "ambiguous_id",
-            f"{prefix} is the prefix of {len(ids)}{'+' * (len(ids) > 10)} snapshot ids: {', '.join(ids[:10])}.",
-            candidates=ids[:10],
-        )
+        change = None
+        if is_id_prefix(prefix) and self._db.exists():
+            condition = "workspace=? AND NOT open AND previewed='' AND id GLOB ?"
+            change = with_prefix(prefix, self._load(condition, (self._workspace, prefix + "*"), 11), "snapshot")
+        if change is None:
+            raise ToolError(
+                "not_found", f"There is no snapshot {prefix!r}.", suggestion='Use action "list" to see the ids.'
+            )
+        return change
 
     def find_preview(self, id: str) -> RecordedChange:
         """Return the preview of a command with this id."""
@@ -512,10 +505,6 @@ class History:
         self.blobs.unlink_unused(self._db.write(work))
         self._db.shrink()
         return count - self.total()
-
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()
 
     def _load(self, condition: str, values: Sequence[object], limit: int | None = None) -> list[RecordedChange]:
         columns = "number, id, session, operation, at, layer, began, previewed"
@@ -573,7 +562,3 @@ def _no_preview(id: str) -> ToolError:
         f"There is no preview {id[:40]!r}, or it was already applied.",
         suggestion="Preview the command again.",
     )
-
-
-def _no_snapshot(prefix: str) -> ToolError:
-    return ToolError("not_found", f"There is no snapshot {prefix!r}.", suggestion='Use action "list" to see the ids.')

@@ -143,13 +143,10 @@ class Roster:
     def __init__(self, directory: str, workspace: str, database: AgentDatabase | None = None) -> None:
         """Open the agents of a workspace, by default in state.db of this directory."""
         self.database = self._db = database or LocalAgentDatabase(directory)
+        self.close = self._db.close
         self.runs = agent_runs.AgentRuns(self.database, workspace)
         self._workspace = workspace
         self.mail = Mailbox(self.database, workspace, check=self._check_living, wake=self._wake)
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._db.close()
 
     # --- agents -----------------------------------------------------------------------------------------------------
 

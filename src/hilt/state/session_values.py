@@ -23,6 +23,7 @@ class SessionValues:
 
     def __init__(self, directory: str) -> None:
         self._db = open_state(directory)
+        self.close = self._db.close
 
     def get(self, workspace: str, session: str, key: str) -> Json | None:
         """Return a value, or None if it is not set."""
@@ -58,10 +59,6 @@ class SessionValues:
         """Delete every value of a session; return whether there were any."""
         query = "DELETE FROM session_values WHERE workspace=? AND session=?"
         return self._db.change(query, (workspace, session))
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._db.close()
 
 
 def _put(db: sqlite3.Connection, workspace: str, session: str, key: str, value: Json | None) -> None:

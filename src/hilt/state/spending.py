@@ -39,6 +39,7 @@ class Spending:
     def __init__(self, directory: str, workspace: str = "", origin: Origin | None = None) -> None:
         """`origin` is the run in a workspace to which requests are charged."""
         self._db = open_state(directory)
+        self.close = self._db.close
         self._workspace = workspace
         self._origin = origin
 
@@ -81,10 +82,6 @@ class Spending:
         query = """SELECT model, sum(requests), sum(unpriced), sum(input_tokens), sum(output_tokens), sum(nanodollars)
                    FROM spending WHERE day>=? GROUP BY model ORDER BY 6 DESC, model"""
         return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in self._db.rows(query, (_slot(moment),))]
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._db.close()
 
 
 def _slot(moment: float) -> str:

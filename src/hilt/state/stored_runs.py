@@ -66,6 +66,7 @@ class Runs:
 
     def __init__(self, directory: str, workspace: str) -> None:
         self._db = open_state(directory)
+        self.close = self._db.close
         self._workspace = workspace
 
     def newest(self, limit: int) -> list[StoredRun]:
@@ -98,7 +99,3 @@ class Runs:
         if not self._db.exists():
             return []
         return self._db.read(lambda db: db.execute(query, (self._workspace, value)).fetchall())
-
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()

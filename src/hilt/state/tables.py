@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
+from hilt.errors import ToolError
 from hilt.state.db import Database
 
 # `ended` is null as long as an agent counts towards its parent's limit; long texts come last
@@ -170,3 +173,29 @@ CREATE TABLE run_costs (
 def open_state(directory: str) -> Database:
     """Return the state database of this state directory; its file is opened on first use."""
     return Database(os.path.join(directory, "state.db"), MIGRATIONS, durable=True)
+
+
+class _WithId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=_WithId)
+
+
+def with_prefix(prefix: str, rows: Sequence[Row], what: str) -> Row | None:
+    """Return the row with this id or unique id prefix, of rows with this prefix; None if there are none."""
+    exact = [row for row in rows if row.id == prefix]
+    if len(exact or rows) <= 1:
+        return next(iter(exact or rows), None)
+    ids = ", ".join(row.id for row in rows[:10])
+    raise ToolError(
+        "ambiguous_id",
+        f"{prefix} is the prefix of {len(rows)}{'+' * (len(rows) > 10)} {what} ids: {ids}.",
+        candidates=[row.id for row in rows[:10]],
+    )
+
+
+def is_id_prefix(text: str) -> bool:
+    """Whether an id may start with a text."""
+    return bool(text) and not text.strip("0123456789abcdef")

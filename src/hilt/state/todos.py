@@ -38,11 +38,8 @@ class TodoLists:
 
     def __init__(self, directory: str, workspace: str) -> None:
         self._db = open_state(directory)
+        self.close = self._db.close
         self._workspace = workspace
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._db.close()
 
     def read(self, session: str) -> list[Todo]:
         """Return the list of a session."""

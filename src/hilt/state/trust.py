@@ -40,6 +40,7 @@ class Trust:
 
     def __init__(self, directory: str, *, everything: bool = False) -> None:
         self._db = open_state(directory)
+        self.close = self._db.close
         self._everything = everything
 
     def is_trusted(self, file: ProjectFile, sha256: bytes) -> bool:
@@ -77,10 +78,6 @@ class Trust:
         """Return the content that was last trusted of a file, or None."""
         query = "SELECT content FROM trusted_files WHERE kind=? AND root=? AND path=?"
         return next((content for (content,) in self._db.rows(query, _row(file))), None)
-
-    def close(self) -> None:
-        """Close the database; the next use opens it again."""
-        self._db.close()
 
 
 def _row(file: ProjectFile) -> tuple[str, bytes, bytes]:
