@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from hilt.agents.durable.leases import AgentOwner
 from hilt.agents.starting import transcripts_of
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
-from hilt.state.roster import AgentLimits, AgentOutcome, AgentProfile, NewAgent, Owner
+from hilt.state.roster import AgentLimits, AgentOutcome, AgentProfile, NewAgent
 from hilt.state.spending import Spending
 from hilt.surfaces.cli.serve import PORT, open_browser
 
@@ -205,7 +206,7 @@ def ask(api: Api) -> None:
             time.sleep(0.05)
 
 
-def start_agents(runtime: Runtime, owner: Owner) -> None:
+def start_agents(runtime: Runtime, owner: AgentOwner) -> None:
     """Record a tree of agents: one that has answered, with one running and one failed child."""
     roster, transcripts = runtime.parts.roster, transcripts_of(runtime)
 
@@ -290,7 +291,7 @@ def serve(place: Path) -> int:
     environ |= {"HILT_CONFIG_DIR": str(config), "HILT_STATE_DIR": str(state), "HILT_RESIDENT": "off"}
     with ExitStack() as stack:
         runtime = stack.enter_context(Runtime(str(project), session=SESSION, environ=environ))
-        owner = stack.enter_context(closing(Owner(runtime.parts.state)))
+        owner = stack.enter_context(closing(AgentOwner(runtime, 0)))
         start_agents(runtime, owner)
         server, lines = stack.enter_context(serving(project, environ | tokens))
         port = urlsplit(lines[0]).port

@@ -32,10 +32,12 @@ class ProcessMark:
             raise
 
     def close(self) -> None:
-        """Remove the mark."""
-        with suppress(OSError):
-            os.unlink(self._path)
-        os.close(self._descriptor)
+        """Remove the mark; may be called again."""
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                os.unlink(self._path)
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def read_mark(folder: str, name: str) -> bytes | None:

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.state import agent_runs
-from hilt.state.agent_database import AgentDatabase, LocalAgentDatabase, Transaction, owners_folder
-from hilt.state.locks import ProcessMark
+from hilt.state.agent_database import AgentDatabase, LocalAgentDatabase, Transaction
 from hilt.state.mailbox import Mailbox
 
 Kind = Literal["call", "background", "spawned"]  # a call ends with its caller, the others outlive it
@@ -121,20 +120,6 @@ class AgentOutcome(NamedTuple):
     error_code: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
-
-
-class Owner:
-    """This process as the owner of agents: a name, and a lock held until the process exits."""
-
-    def __init__(self, directory: str) -> None:
-        self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
-        self._mark: ProcessMark | None = ProcessMark(owners_folder(directory), self.name)
-
-    def close(self) -> None:
-        """Release the lock."""
-        if self._mark is not None:
-            self._mark.close()
-            self._mark = None
 
 
 class Roster:

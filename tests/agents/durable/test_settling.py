@@ -17,8 +17,9 @@ from hilt.agents.durable.stores import machine_name
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
+from hilt.state.agent_database import owners_folder
 from hilt.state.agent_runs import LOST, RunRecord
-from hilt.state.roster import Owner
+from hilt.state.locks import ProcessMark
 from hilt.testing import temporary_runtime
 
 SESSION = "agent_0123456789ab"
@@ -128,13 +129,10 @@ def test_a_change_on_another_machine_is_unknown(runtime, workspace):
 
 def test_a_change_of_a_process_that_only_hangs_is_unknown(runtime, workspace):
     workspace.write("a.txt", "one\n")
-    owner = Owner(runtime.parts.state)
-    try:
-        assert code_of(interrupted(runtime, owner=owner.name).settle(made_call("edit_file", EDIT))) == "outcome_unknown"
-    finally:
-        owner.close()
+    with closing(ProcessMark(owners_folder(runtime.parts.state), "owner")):
+        assert code_of(interrupted(runtime, owner="owner").settle(made_call("edit_file", EDIT))) == "outcome_unknown"
 
-    assert interrupted(runtime, owner=owner.name).settle(made_call("edit_file", EDIT)) is None
+    assert interrupted(runtime, owner="owner").settle(made_call("edit_file", EDIT)) is None
 
 
 def test_a_change_is_unknown_if_a_second_process_was_killed_before_it_settled_it(runtime, workspace):

@@ -6,14 +6,16 @@ database.
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import suppress
 
 from hilt import __version__
 from hilt.agents.durable.stores import machine_name
 from hilt.errors import ToolError
+from hilt.state.agent_database import owners_folder
 from hilt.state.agent_runs import OwnerRecord
-from hilt.state.roster import Owner
+from hilt.state.locks import ProcessMark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ class AgentOwner:
 
     def __init__(self, runtime: Runtime, slots: int) -> None:
         """`slots` is how many agents a worker runs at once; 0: this process runs only those that no worker takes."""
-        self._lock = Owner(runtime.parts.state)
-        self.name = self._lock.name
+        self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self._mark = ProcessMark(owners_folder(runtime.parts.state), self.name)
         self.record = OwnerRecord(self.name, machine_name(runtime.parts.state), __version__, slots, 0)
         store = runtime.parts.roster
         # agents that keep all connections busy must not delay the renewal of the lease
@@ -64,4 +66,4 @@ class AgentOwner:
             with suppress(ToolError):
                 self._runs.unregister(self.name)
         self._database.close()
-        self._lock.close()
+        self._mark.close()
