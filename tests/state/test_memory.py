@@ -155,7 +155,9 @@ def test_the_folder_and_the_database_are_private_to_the_owner(config, memory):
 
 def test_a_locked_memory_is_busy_after_the_timeout(config, memory, monkeypatch):
     memory.save(GLOBAL, "key", "old", commit=nothing)
+    memory.close()
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
+    memory = Memory(str(config), str(config))
     other = sqlite3.connect(config / "memory.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
@@ -168,6 +170,7 @@ def test_a_locked_memory_is_busy_after_the_timeout(config, memory, monkeypatch):
     other.close()
     memory.save(GLOBAL, "key", "new", commit=nothing)
     assert memory.recall(GLOBAL, "key").value == "new"
+    memory.close()
 
 
 def test_callers_wait_five_seconds_for_other_writers():

@@ -26,8 +26,18 @@ class Database:
     Before an older file is migrated, it is copied to the folder `backups` next to it, unless it is only a cache.
     """
 
-    def __init__(self, path: str, migrations: Sequence[str], *, durable: bool, is_cache: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        migrations: Sequence[str],
+        *,
+        durable: bool,
+        is_cache: bool = False,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """`patience` is how long to wait for other writers, in seconds."""
         self._path = path
+        self._patience = patience
         self._migrations = migrations
         self._synchronous = "FULL" if durable else "NORMAL"
         self._is_cache = is_cache
@@ -55,7 +65,7 @@ class Database:
                             connection.execute("ROLLBACK")
                         raise
                 except sqlite3.DatabaseError as error:
-                    deadline = deadline or time.monotonic() + PATIENCE_SECONDS
+                    deadline = deadline or time.monotonic() + self._patience
                     self._retry_or_raise(error, deadline)
             time.sleep(0.01)
 
@@ -67,7 +77,7 @@ class Database:
                 try:
                     return work(self._open())
                 except sqlite3.DatabaseError as error:
-                    deadline = deadline or time.monotonic() + PATIENCE_SECONDS
+                    deadline = deadline or time.monotonic() + self._patience
                     self._retry_or_raise(error, deadline)
             time.sleep(0.01)
 
@@ -135,7 +145,8 @@ class Database:
         if "locked" in text or "busy" in text:
             if time.monotonic() < deadline:
                 return
-            raise ToolError("busy", f"The state database has been locked for {PATIENCE_SECONDS:.0f} s.") from error
+            name = os.path.basename(self._path)
+            raise ToolError("busy", f"The database {name} has been locked for {self._patience:g} s.") from error
         if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
             raise unwritable(text, os.path.dirname(self._path)) from error
         if "malformed" in text or "not a database" in text:
@@ -164,7 +175,7 @@ class Database:
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(
             self._path,
-            timeout=PATIENCE_SECONDS / 4,
+            timeout=self._patience / 4,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=64,

@@ -88,7 +88,8 @@ class Memory:
     def __init__(self, folder: str, workspace: str) -> None:
         self._folder = folder
         self._workspace = workspace
-        self._db = Database(os.path.join(folder, "memory.db"), _MIGRATIONS, durable=True)
+        self._db = Database(os.path.join(folder, "memory.db"), _MIGRATIONS, durable=True, patience=PATIENCE_SECONDS)
+        self.close = self._db.close
         self.notes: list[str] = []  # warnings about entries of memory.json that were not imported
 
     def scope(self, name: str | None) -> str:
@@ -220,10 +221,6 @@ class Memory:
 
         return self._read(work)
 
-    def close(self) -> None:
-        """Close the database."""
-        self._db.close()
-
     # --- memory.json ----------------------------------------------------------------------------------------------
 
     def _import(self) -> None:
@@ -254,7 +251,7 @@ class Memory:
                 )
                 db.executemany(insert, ((GLOBAL, key, value, "", now, now) for key, value in rows))
 
-            self._db.read(lambda db: _transaction(db, work))
+            self._db.write(work)
             os.replace(path, path + ".migrated")
             if invalid_keys:
                 keys = ", ".join(repr(key[:40]) for key in invalid_keys[:5])
@@ -266,7 +263,7 @@ class Memory:
         return self._run(lambda: self._db.read(work))
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return self._run(lambda: self._db.read(lambda db: _transaction(db, work)))
+        return self._run(lambda: self._db.write(work))
 
     def _run(self, work: Callable[[], T]) -> T:
         """Run `work`; turn errors of the file system or SQLite into a ToolError about the memory."""
@@ -293,25 +290,6 @@ _ADVICE = "Free disk space, or set HILT_CONFIG_DIR to a writable folder."
 _SHORT_CHARACTERS = 400  # of a truncated value
 _OFFSET_MAX = 2**63 - 1  # the largest integer in SQLite
 _NOT_EXPIRED = "(expires IS NULL OR expires>?)"
-
-
-def _transaction(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    """Run `work` in a write transaction, with a shorter lock timeout than the state database."""
-    db.execute(f"PRAGMA busy_timeout={PATIENCE_SECONDS * 1000:.0f}")
-    try:
-        db.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise ToolError("busy", f"The memory has been locked for {PATIENCE_SECONDS:g} s.") from error
-        raise
-    try:
-        value = work(db)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-    return value
 
 
 def check_name(what: str, name: str, limit: int = KEY_CHARACTERS) -> str:
