@@ -279,7 +279,6 @@ def test_servers_stop_with_the_runtime_and_when_they_are_idle(bench):
         while processes_of(bench.programs) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert processes_of(bench.programs) == []
-        assert servers._watches == {}
         text(ask(runtime, "hover", "a.lua", line=2, symbol="x"))
 
     assert len(bench.starts()) == 3

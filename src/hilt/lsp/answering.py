@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from hilt.errors import ToolError
 from hilt.lsp.known_servers import language_of
@@ -16,6 +16,7 @@ from hilt.lsp.server_connection import ServerError, ServerTimeout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
+    from hilt.lsp.pool import LanguageServers
 
 START_SECONDS = 60.0  # for the first answer of a server
 INDEX_SECONDS = 90.0
@@ -36,33 +37,19 @@ _METHODS = {
 }
 
 
-class ServerOwner(Protocol):
-    """Owns the server of a question."""
-
-    @property
-    def query_seconds(self) -> float:
-        """How long a warm server may take for an answer."""
-
-    def take_changes(self, server: LanguageServer) -> Mapping[str, int]:
-        """Return the changes on disk that were not yet reported to a server."""
-
-    def end_hung(self, server: LanguageServer) -> None:
-        """Stop a server that does not answer."""
-
-
 class Asking:
     """One question to one server."""
 
     def __init__(
         self,
-        owner: ServerOwner,
+        pool: LanguageServers,
         read: Callable[[str], str | None],
         server: LanguageServer,
         question: ServerQuestion,
         fence: Fence | None,
         report: Report,
     ) -> None:
-        self._owner = owner
+        self._pool = pool
         self._read = read
         self._server = server
         self._question = question
@@ -91,7 +78,7 @@ class Asking:
 
     def _ask(self) -> Any:
         server, question = self._server, self._question
-        changes = self._owner.take_changes(server)
+        changes = server.disk.take()
         if changes:
             server.report_changes(changes, question.path)
             if not server.kind.rereads and not question.seconds:
@@ -111,7 +98,7 @@ class Asking:
 
     def _open_changed(self, changes: Mapping[str, int]) -> None:
         """Open files that have changed, for a server that indexes a changed file only when it is opened."""
-        deadline = monotonic() + self._owner.query_seconds
+        deadline = monotonic() + self._pool.query_seconds
         language = language_of(self._question.path)
         for path in [path for path in changes if language_of(path) is language][:OPENED_MAX]:
             text = None if path == self._question.path else self._read(path)
@@ -126,7 +113,7 @@ class Asking:
         is_whole = question.action in _WHOLE
         is_done = not is_whole or server.await_files(monotonic() + FILES_SECONDS, self._fence)
         began = monotonic()
-        deadline = began + self._owner.query_seconds
+        deadline = began + self._pool.query_seconds
         if not server.is_ready:
             begin = BEGIN_SECONDS if server.kind.indexes else 0.0
             is_done &= server.await_index(began + INDEX_SECONDS, self._fence, self._report_progress, begin)
@@ -167,14 +154,14 @@ class Asking:
     def _timeout_error(self) -> ToolError:
         """Return the error for a question without an answer; stop the server unless it is busy."""
         server = self._server
-        seconds = self._owner.query_seconds
+        seconds = self._pool.query_seconds
         if server.is_indexing and monotonic() - server.was_busy < seconds:
             return ToolError(
                 "timeout",
                 f"{server.kind.name} is still indexing the project.",
                 suggestion="Send the call again later; the server keeps running.",
             )
-        self._owner.end_hung(server)
+        self._pool.end(server)
         return ToolError(
             "timeout",
             f"{server.kind.name} did not answer {self._question.action} in time and was stopped." + printed(server),

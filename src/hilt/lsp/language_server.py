@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
+from hilt.lsp.disk import DiskWatch
 from hilt.lsp.known_servers import ServerKind, Site, language_id
 from hilt.lsp.positions import ENCODINGS
 from hilt.lsp.server_connection import RunningProgram, ServerConnection, ServerTimeout, UnknownRequest
@@ -80,9 +81,11 @@ def to_path(uri: str) -> str | None:
 class LanguageServer:
     """One server for one workspace. Safe to use from many threads."""
 
-    def __init__(self, kind: ServerKind, site: Site, program: RunningProgram) -> None:
+    def __init__(self, kind: ServerKind, site: Site, program: RunningProgram, disk: DiskWatch) -> None:
+        """`disk` finds the changes that were not reported to it."""
         self.kind = kind
         self.site = site
+        self.disk = disk
         self.encoding = "utf-16"
         self.capabilities: dict[str, Any] = {}
         self.used = monotonic()

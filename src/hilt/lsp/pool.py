@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
@@ -61,9 +61,6 @@ class LanguageServers:
         self._servers: dict[tuple[str, ...], LanguageServer] = {}  # least recently used first
         self._starting: dict[tuple[str, ...], threading.Lock] = {}
         self._users: dict[LanguageServer, int] = {}
-        self._watches: dict[tuple[str, ...], DiskWatch] = {}  # by workspace folders
-        self._unseen: dict[LanguageServer, dict[str, int]] = {}  # changes on disk that were not reported yet
-        self._starts = 0  # in progress
         self._timer: threading.Timer | None = None
         self._closed = False
 
@@ -134,7 +131,7 @@ class LanguageServers:
                 return None
             return Asking(self, caller.read, server, question, fence, report).answer()
         except ServerExited as error:
-            self._end(server)
+            self.end(server)
             raise ServerExited(f"{error}.{printed(server)}") from None
         finally:
             self._release(server)
@@ -175,7 +172,6 @@ class LanguageServers:
                 fence.check()
         try:
             with self._lock:
-                self._starts += 1
                 if self._closed:
                     raise ToolError("cancelled", f"{kind.name} was not queried: hilt is closing.")
                 server = self._servers.pop(key, None)
@@ -184,15 +180,13 @@ class LanguageServers:
                     self._users[server] = self._users.get(server, 0) + 1
                     return server
             if server is not None:
-                self._end(server)
+                self.end(server)
             report(f"starting {kind.name}", None)
             server = self._start(caller, kind, program, fence)
             for other in self._add(key, server):
                 other.end()
             return server
         finally:
-            with self._lock:
-                self._starts -= 1
             starting.release()
 
     def _add(self, key: tuple[str, ...], server: LanguageServer) -> list[LanguageServer]:
@@ -203,16 +197,13 @@ class LanguageServers:
                 server.abandon("hilt is closing")
                 return [server]
             self._servers[key] = server
-            self._unseen[server] = {}
             self._set_timer()
             return self._remove_surplus()
 
     def _start(self, caller: CallerEnvironment, kind: ServerKind, program: str, fence: Fence | None) -> LanguageServer:
-        with self._lock:
-            if caller.roots not in self._watches:
-                self._watches[caller.roots] = DiskWatch(caller.roots)
+        disk = DiskWatch(caller.roots)  # before the server reads anything
         site, running = caller.launch(kind, program)
-        server = LanguageServer(kind, site, running)
+        server = LanguageServer(kind, site, running, disk)
         try:
             server.initialize(INITIALIZE_SECONDS, fence, __version__)
         except ServerExited as error:
@@ -239,23 +230,15 @@ class LanguageServers:
             if not self._users[server]:
                 del self._users[server]
 
-    def end_hung(self, server: LanguageServer) -> None:
-        """Stop a server that does not answer; the next question starts another."""
-        self._end(server)
-
-    def _end(self, server: LanguageServer) -> None:
-        """Stop a server and remove it from the pool."""
+    def end(self, server: LanguageServer) -> None:
+        """Stop a server and remove it from the pool; the next question starts another."""
         with self._lock:
             self._servers = {key: other for key, other in self._servers.items() if other is not server}
-            self._unseen.pop(server, None)
         server.end()
 
     def _remove_surplus(self) -> list[LanguageServer]:
         idle = [key for key, server in self._servers.items() if server not in self._users]
-        surplus = [self._servers.pop(key) for key in idle[: max(0, len(self._servers) - self._limit)]]
-        for server in surplus:
-            self._unseen.pop(server, None)
-        return surplus
+        return [self._servers.pop(key) for key in idle[: max(0, len(self._servers) - self._limit)]]
 
     def _set_timer(self) -> None:
         """Start the timer that stops the longest idle server, unless it is running."""
@@ -273,10 +256,7 @@ class LanguageServers:
             for key, server in list(self._servers.items()):
                 if server not in self._users and (server.used <= cutoff or not server.is_alive):
                     idle.append(self._servers.pop(key))
-                    self._unseen.pop(server, None)
             self._set_timer()
-            if not self._servers and not self._starts:
-                self._watches.clear()
         for server in idle:
             server.end()
 
@@ -286,7 +266,6 @@ class LanguageServers:
             self._closed = True
             servers = list(self._servers.values())
             self._servers.clear()
-            self._unseen.clear()
             if self._timer is not None:
                 self._timer.cancel()
         threads = [threading.Thread(target=server.end, daemon=True) for server in servers]
@@ -294,19 +273,6 @@ class LanguageServers:
             thread.start()
         for thread in threads:
             thread.join()
-
-    def take_changes(self, server: LanguageServer) -> Mapping[str, int]:
-        """Return the changes on disk that were not yet reported to a server."""
-        with self._lock:
-            watch = self._watches.get(server.site.roots)
-            changes = watch.take() if watch is not None else {}
-            for other, unseen in self._unseen.items():
-                if other.site.roots == server.site.roots:
-                    unseen |= changes
-            unseen = self._unseen.get(server, {})
-            if unseen:
-                self._unseen[server] = {}
-            return unseen
 
 
 def _serves(kind: ServerKind, action: str) -> bool:
