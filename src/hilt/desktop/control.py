@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from hilt.call import Json
 from hilt.desktop.element_map import KEY, ElementMap, NumberedElement, stale
-from hilt.desktop.geometry import Box, ImageFrame, Point, fitted, uncovered
+from hilt.desktop.geometry import Box, ImageFrame, Point, around, fitted, uncovered
 from hilt.desktop.interface import Capture, Element, ElementTree, ScreenBackend, ScreenWindow
 from hilt.desktop.shared_display import SharedDisplay
 from hilt.errors import ToolError
@@ -192,9 +192,7 @@ class Desktop:
             return shown
         if app is None:
             return area
-        boxes = [window.box for window in matching_windows(capture.windows, app)]
-        x, y = min(box.x for box in boxes), min(box.y for box in boxes)
-        return Box(x, y, max(box.right for box in boxes) - x, max(box.bottom for box in boxes) - y)
+        return around([window.box for window in matching_windows(capture.windows, app)])
 
     def windows(self) -> tuple[ScreenWindow, ...]:
         """Return the windows, topmost first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import floor
 from typing import NamedTuple
 
@@ -73,6 +73,12 @@ class Box(NamedTuple):
             Box(inner.right, inner.y, self.right - inner.right, inner.height),
         )
         yield from (part for part in parts if not part.is_empty)
+
+
+def around(boxes: Sequence[Box]) -> Box:
+    """Return the smallest box that contains all of these."""
+    x, y = min(box.x for box in boxes), min(box.y for box in boxes)
+    return Box(x, y, max(box.right for box in boxes) - x, max(box.bottom for box in boxes) - y)
 
 
 def uncovered(box: Box, covers: Iterable[Box]) -> list[Box]:

@@ -15,9 +15,9 @@ import ApplicationServices
 import Quartz
 from AppKit import NSApplicationActivateIgnoringOtherApps, NSRunningApplication
 
-from hilt.desktop.geometry import Box, Point, uncovered
+from hilt.desktop.geometry import Box, Point, around
 from hilt.desktop.interface import Capture, Element, ElementTree, Pause, ScreenWindow
-from hilt.desktop.privacy import Privacy
+from hilt.desktop.privacy import Privacy, hidden_parts, private_window_error
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
@@ -110,9 +110,7 @@ class MacScreen:
     def area(self) -> Box:
         """The whole screen: all monitors on one canvas, in points."""
         _, displays, _ = Quartz.CGGetActiveDisplayList(32, None, None)
-        boxes = [_box(Quartz.CGDisplayBounds(display)) for display in displays]
-        x, y = min(box.x for box in boxes), min(box.y for box in boxes)
-        return Box(x, y, max(box.right for box in boxes) - x, max(box.bottom for box in boxes) - y)
+        return around([_box(Quartz.CGDisplayBounds(display)) for display in displays])
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -165,15 +163,8 @@ class MacScreen:
         windows = self.windows()
         image = _pixels(picture, area)
         # windows may have moved in between: hide those that were private before or after
-        for shown in (before, windows):
-            covers: list[Box] = []
-            for window in shown:
-                if window.private:
-                    for box in uncovered(window.box, covers):
-                        left, top = box.x - area.x, box.y - area.y
-                        image.paste((0, 0, 0), (left, top, left + box.width, top + box.height))
-                elif window.is_opaque:
-                    covers.append(window.box)
+        for box in (*hidden_parts(before), *hidden_parts(windows)):
+            image.paste((0, 0, 0), (box.x - area.x, box.y - area.y, box.right - area.x, box.bottom - area.y))
         return Capture(image, windows)
 
     def owners_at(self, point: Point) -> set[int]:
@@ -312,8 +303,7 @@ class MacScreen:
             front = next((window for window in self.windows() if window.pid == active), None)
             private = private or ("" if front is None else front.private)
         if private:
-            advice = "Work in other windows; ask the user to act in the private one."
-            raise ToolError("denied", f"The input would go to a private window: {private}.", suggestion=advice)
+            raise private_window_error(f"The input would go to a private window: {private}.")
 
     # --- windows and the panic key --------------------------------------------------------------------------------
 

@@ -14,6 +14,10 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from hilt.desktop.geometry import Box, uncovered
+from hilt.desktop.interface import ScreenWindow
+from hilt.errors import ToolError
+
 TITLE = "title:"  # prefix of patterns that match titles; the others match programs
 CACHE_SECONDS = 1.0
 
@@ -144,3 +148,21 @@ def _same_program_descendants(pid: int, program: str) -> list[int]:
         except OSError:
             continue
     return descendants
+
+
+def hidden_parts(windows: Sequence[ScreenWindow]) -> list[Box]:
+    """Return the visible parts of private windows; windows that are not opaque hide nothing."""
+    covers: list[Box] = []
+    hidden: list[Box] = []
+    for window in windows:  # topmost first
+        if window.private:
+            hidden += uncovered(window.box, covers)
+        elif window.is_opaque:
+            covers.append(window.box)
+    return hidden
+
+
+def private_window_error(message: str) -> ToolError:
+    """Return the error for input that would reach a private window."""
+    advice = "Work in other windows; ask the user to act in the private one."
+    return ToolError("denied", message, suggestion=advice)

@@ -19,6 +19,7 @@ from xcffib.xproto import ClientMessageData, ClientMessageEvent, EventMask, Grab
 
 from hilt.desktop.geometry import Point
 from hilt.desktop.interface import Pause, ScreenWindow
+from hilt.desktop.privacy import private_window_error
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
 from hilt.desktop.x11.keymap import Keymap
 from hilt.desktop.x11.screen import XScreen
@@ -381,9 +382,3 @@ def _message(window: int, kind: int, numbers: list[int]) -> bytes:
     data = ClientMessageData.synthetic(numbers, "I" * 5)
     packed: bytes = ClientMessageEvent.synthetic(32, window, kind, data).pack()
     return packed
-
-
-def private_window_error(message: str) -> ToolError:
-    """Return the error for input that would reach a private window."""
-    advice = "Work in other windows; ask the user to act in the private one."
-    return ToolError("denied", message, suggestion=advice)

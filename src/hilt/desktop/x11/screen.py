@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import xcffib
 from xcffib.xproto import ImageFormat, MapState, WindowClass
 
-from hilt.desktop.geometry import Box, Point, uncovered
+from hilt.desktop.geometry import Box, Point
 from hilt.desktop.interface import Capture, ScreenWindow
-from hilt.desktop.privacy import Privacy
+from hilt.desktop.privacy import Privacy, hidden_parts
 from hilt.desktop.x11.x_server import XConnection
 from hilt.errors import ToolError
 
@@ -23,7 +23,6 @@ CLIENT_DEPTH = 3  # levels of a window manager's frame above the window of the p
 CHILDREN_MAX = 200  # windows of one level of a frame
 CHAIN_MAX = 50  # levels from the root to the window under the pointer
 _REPLY_HEAD = 32
-_SHAPE_BOUNDING = 0
 
 
 class _Top(NamedTuple):
@@ -193,7 +192,7 @@ class XScreen:
             windows = self.windows()
             data = self._pixels(self.area)
         image = _image(data, self.area, self.connection)
-        for box in _hidden_parts(windows):
+        for box in hidden_parts(windows):
             image.paste((0, 0, 0), (box.x, box.y, box.right, box.bottom))
         return Capture(image, windows)
 
@@ -203,18 +202,6 @@ class XScreen:
         # the reply object would hold one Python integer for each byte
         reply: Any = self.connection.x.wait_for_reply(cookie.sequence)
         return bytes(xcffib.ffi.buffer(reply.cdata, reply.known_max))[_REPLY_HEAD:]
-
-
-def _hidden_parts(windows: Sequence[ScreenWindow]) -> list[Box]:
-    """Return the visible parts of private windows; windows that are not opaque hide nothing."""
-    covers: list[Box] = []
-    hidden: list[Box] = []
-    for window in windows:  # topmost first
-        if window.private:
-            hidden += uncovered(window.box, covers)
-        elif window.is_opaque:
-            covers.append(window.box)
-    return hidden
 
 
 def _image(data: bytes, area: Box, connection: XConnection) -> Image:
