@@ -10,6 +10,7 @@ from contextlib import suppress
 from hilt.active_call import ActiveCall
 from hilt.call import Json, Origin, Result
 from hilt.errors import ToolError
+from hilt.output.incidents import log_incident  # at the top: files may have run out later
 from hilt.pipeline import Prepared, failure
 from hilt.places import serving_marker
 from hilt.state.trail import Trail, TrailEntry, digest
@@ -93,7 +94,7 @@ class Recorder:
                 self.telemetry(entry, active.call.id)
         except Exception as caught:  # noqa: BLE001  # the caller is waiting for a result
             # no result without a record
-            error = caught if isinstance(caught, ToolError) else self._incident(caught)
+            error = caught if isinstance(caught, ToolError) else log_incident(self._state, caught)
             return failure(active.call, unrecorded(error, ran=active.ran))
         meta = {**result.meta, "timing": {"ms": micros / 1000}}
         if notes := self._take_notes():
@@ -122,15 +123,9 @@ class Recorder:
         )
         self._trail.record(entry, {})
 
-    def _incident(self, error: BaseException) -> ToolError:
-        """Log an exception that is a bug in hilt, and return the error to report."""
-        from hilt.output.incidents import log_incident
-
-        return log_incident(self._state, error)
-
     def report_exception(self, prepared: Prepared | None, error: BaseException) -> ToolError:
         """Log an exception that escaped from a call, and return the error to report."""
-        incident = self._incident(error)
+        incident = log_incident(self._state, error)
         if prepared is None or prepared.tool.source == "built-in" or isinstance(error, ToolError):
             return incident
         number = incident.details["incident"]
