@@ -15,7 +15,6 @@ from hilt.custom.definition import (
     Definition,
     Format,
     Loaded,
-    Reader,
     ToolProblem,
     fingerprint,
 )
@@ -205,15 +204,16 @@ def test_unreadable_files_are_reported(desk):
 
 
 def test_a_failing_reader_does_not_affect_other_files(desk):
-    def fail(content: Content) -> Loaded:
-        raise RuntimeError("oh")
+    def read(content: Content, form: Format) -> Loaded:
+        if form == "python":
+            raise RuntimeError("oh")
+        return _read_name(content, form)
 
     desk.extra.write("a.py", "")
     desk.extra.write("b.md", markdown("b"))
-    readers: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
 
     tools = Discovery(
-        [LoadedFolder("tool", desk.extra.path, "personal")], readers, trusted=lambda: lambda path, digest: False
+        [LoadedFolder("tool", desk.extra.path, "personal")], read, trusted=lambda: lambda path, digest: False
     ).current()
 
     assert names(tools) == ["b"]
@@ -451,15 +451,14 @@ def test_folders_are_not_scanned_again_before_the_interval_ends(desk):
 def test_a_slow_file_blocks_only_the_first_scan(desk):
     started, proceed = threading.Event(), threading.Event()
 
-    def slow(content: Content) -> Loaded:
+    def slow(content: Content, form: Format) -> Loaded:
         started.set()
         assert proceed.wait(60)
-        return _read_name(content)
+        return _read_name(content, form)
 
     desk.extra.write("a.md", "one")
-    readers: dict[Format, Reader] = {"markdown": slow}
     here = [LoadedFolder("tool", desk.extra.path, "personal")]
-    discovery = Discovery(here, readers, trusted=lambda: lambda path, digest: False, every=0.0)
+    discovery = Discovery(here, slow, trusted=lambda: lambda path, digest: False, every=0.0)
     proceed.set()
     assert names(discovery.current()) == ["a"]
     proceed.clear()
@@ -481,13 +480,12 @@ def test_a_file_that_failed_to_load_is_retried_after_a_while(desk, monkeypatch):
     monkeypatch.setattr(times, "TICK_NS", -1)
     installed: list[bool] = []
 
-    def needs(content: Content) -> Loaded:
-        return _read_name(content) if installed else Loaded(problems=(ToolProblem(content.path, "No runtime."),))
+    def needs(content: Content, form: Format) -> Loaded:
+        return _read_name(content, form) if installed else Loaded(problems=(ToolProblem(content.path, "No runtime."),))
 
     desk.extra.write("a.md", "one")
-    readers: dict[Format, Reader] = {"markdown": needs}
     here = [LoadedFolder("tool", desk.extra.path, "personal")]
-    discovery = Discovery(here, readers, trusted=lambda: lambda path, digest: False)
+    discovery = Discovery(here, needs, trusted=lambda: lambda path, digest: False)
     assert len(discovery.current().problems) == 1
 
     installed.append(True)
@@ -504,12 +502,12 @@ class RecordingReader:
     def __init__(self) -> None:
         self.read: list[str] = []
 
-    def __call__(self, content: Content) -> Loaded:
+    def __call__(self, content: Content, form: Format) -> Loaded:
         self.read.append(os.path.basename(content.path))
-        return _read_name(content)
+        return _read_name(content, form)
 
 
-def _read_name(content: Content) -> Loaded:
+def _read_name(content: Content, form: Format) -> Loaded:
     name = os.path.splitext(os.path.basename(content.path))[0]
     return Loaded(
         (
@@ -534,9 +532,8 @@ def settled(monkeypatch) -> None:
 
 def scan(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
     reader = RecordingReader()
-    readers: dict[Format, Reader] = {"markdown": reader}
     here = [LoadedFolder("tool", desk.extra.path, "personal")]
-    tools = Discovery(here, readers, trusted=lambda: lambda path, digest: False, cache=cache).current()
+    tools = Discovery(here, reader, trusted=lambda: lambda path, digest: False, cache=cache).current()
     return reader.read, tools
 
 
@@ -616,11 +613,9 @@ def test_a_folder_that_becomes_personal_is_read_again(desk):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
     scan(desk, cache)
-    readers: dict[Format, Reader] = {"markdown": _read_name}
-
     tools = Discovery(
         [LoadedFolder("tool", desk.extra.path, "directory")],
-        readers,
+        _read_name,
         trusted=lambda: lambda path, digest: False,
         cache=cache,
     ).current()

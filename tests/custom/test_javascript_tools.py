@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hilt.call import Output
-from hilt.custom import javascript_tools
+from hilt.custom import module_tools
 from hilt.custom.definition import Content, Definition, Loaded
+from hilt.custom.module_tools import Modules
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.surroundings import Surroundings
@@ -62,16 +63,18 @@ class Module:
         self.environ = {**environment(), "PATH": programs, "HOME": base}
         self.workers = workers
 
+    @property
+    def modules(self) -> Modules:
+        return Modules(self.workers, Surroundings(self.environ), self.root, self.state)
+
     def load(self, text: str, name: str = "made.js") -> Loaded:
         path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        read = javascript_tools.reader(self.workers, Surroundings(self.environ), self.root, self.state)
-        return read(Content(path, {"": text.encode()}, "personal"))
+        return module_tools.read(Content(path, {"": text.encode()}, "personal"), "javascript", self.modules)
 
     def call(self, definition: Definition, **args: Any) -> Output:
-        make = javascript_tools.executor(self.workers, Surroundings(self.environ), self.root, self.state)
-        return call(make(definition), **args)
+        return call(module_tools.execute(definition, self.modules), **args)
 
     def run(self, text: str, **args: Any) -> Output:
         loaded = self.load(text)

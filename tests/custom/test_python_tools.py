@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hilt.call import Output, Touch
-from hilt.custom import python_tools
+from hilt.custom import module_tools
 from hilt.custom.definition import Content, Definition, Loaded, definition_of, to_tool
+from hilt.custom.module_tools import Modules
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.schema import TOUCH
@@ -57,19 +58,21 @@ class File:
         self.root = os.path.join(base, "workspace")
         self.environ = environment()
         self.workers = workers
+        self.open()
         os.makedirs(self.root)
         os.makedirs(os.path.dirname(self.path))
+
+    def open(self) -> None:
+        self.modules = Modules(self.workers, Surroundings(self.environ), self.root, self.root)
 
     def load(self, text: str | bytes) -> Loaded:
         data = text if isinstance(text, bytes) else text.encode()
         with open(self.path, "wb") as file:
             file.write(data)
-        read = python_tools.reader(self.workers, Surroundings(self.environ), self.root)
-        return read(Content(self.path, {"": data}, "personal"))
+        return module_tools.read(Content(self.path, {"": data}, "personal"), "python", self.modules)
 
     def call(self, definition: Definition, **args: Any) -> Output:
-        execute = python_tools.executor(self.workers, Surroundings(self.environ), self.root)(definition)
-        return call(execute, **args)
+        return call(module_tools.execute(definition, self.modules), **args)
 
     def run(self, text: str, tool: str = "t", **args: Any) -> Output:
         return self.call(by_name(self.load(text).definitions)[tool], **args)
@@ -144,6 +147,7 @@ def test_nothing_is_imported_from_the_workspace_or_the_environment(file):
         with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as planted:
             planted.write("raise SystemExit('planted')\n")
     file.environ = {**file.environ, "PYTHONPATH": file.root, "PYTHONSTARTUP": "json.py", "OPENAI_API_KEY": "secret"}
+    file.open()
 
     output = file.run("import json\n" + GREETING, "anything")
 
@@ -280,7 +284,7 @@ def t(path: ReadPath, at: Point) -> str:
     return f"{path} {at.x} {at.y}"
 """
     (definition,) = file.load(text).definitions
-    tool = to_tool(definition, python_tools.executor(file.workers, Surroundings(file.environ), file.root)(definition))
+    tool = to_tool(definition, module_tools.execute(definition, file.modules))
 
     assert definition.parameters["properties"]["path"][TOUCH] == "read"
     assert list(tool.touches({"path": "a.py", "at": {"x": 1}})) == [Touch("read", "a.py")]

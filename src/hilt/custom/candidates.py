@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from hilt import loaders
-from hilt.custom.definition import FILE_BYTES, Content, Format, Loaded, Reader, ToolProblem
+from hilt.custom.definition import FILE_BYTES, Content, Format, Loaded, ToolProblem
 from hilt.errors import ToolError
 from hilt.loaders import LoadedFolder, ProjectFile, Source
 from hilt.places import command
@@ -141,6 +141,10 @@ class Candidate(NamedTuple):
             raise UnreadableTool(f"The files of the tool total more than {FOLDER_BYTES >> 20} MiB.")
         return {item[0]: _contents(self.file(item[0]), follow=self.own) for item in signature}
 
+    def content(self, files: Mapping[str, bytes]) -> Content:
+        """Return its bytes for a reader."""
+        return Content(self.path, files, self.place.source, not self.own)
+
     def untrusted(self, entry: RememberedTool, trusted: Trusted) -> Untrusted | None:
         """Return the untrusted files of a project's tool, if any."""
         if self.own:
@@ -193,14 +197,23 @@ def _reason(error: OSError | ValueError) -> str:
     return os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
 
 
-def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Loaded:
-    """Read the tool at any path; an unreadable one becomes a problem."""
+def read_declared(content: Content, form: Format) -> Loaded:
+    """Return the tool of a Markdown file or a folder, which is read without running anything."""
+    if form == "markdown":
+        from hilt.custom.markdown_tools import read
+    else:
+        from hilt.custom.folder_tools import read
+    return read(content)
+
+
+def read_tool(path: str, source: Source) -> Loaded:
+    """Read the Markdown or folder tool at any path; an unreadable one becomes a problem."""
     candidate = _candidate_at(path, source)
     try:
         files = candidate.read(candidate.signature())
     except UnreadableTool as error:
         return Loaded(problems=(candidate.problem(error),))
-    return readers[candidate.format](Content(candidate.path, files, source, not candidate.own))
+    return read_declared(candidate.content(files), candidate.format)
 
 
 def tool_files(path: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The definition of a custom tool in any format, the problems of its file, and its conversion to a Tool.
 
-A reader of one format takes bytes that discovery has read and found trusted, and returns a `Loaded`. It opens no files
+A reader takes bytes that discovery has read and found trusted, and returns a `Loaded`. It opens no files
 itself, so what was trusted is what is loaded. Times are in seconds, whatever unit the file uses.
 """
 
@@ -100,7 +100,7 @@ class Content(NamedTuple):
     is_whole: bool = False  # every file was read and is trusted, not only the definition
 
 
-Reader = Callable[[Content], Loaded]
+Reader = Callable[[Content, Format], Loaded]
 Execute = Callable[["Context", dict[str, Any]], Output]  # may have a `vote`: the tool's own vote on a call
 
 

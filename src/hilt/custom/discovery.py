@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from hilt.custom.candidates import Candidate, Trusted, UnreadableTool, candidates
+from hilt.custom.candidates import Candidate, Trusted, UnreadableTool, candidates, read_declared
 from hilt.custom.definition import Content, Format, Loaded, Reader, ToolProblem
 from hilt.custom.precedence import NOTHING, CustomTools, ToolLayer, layered
 from hilt.custom.tool_cache import Cache, RememberedTool
@@ -23,6 +23,7 @@ from hilt.places import state_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.custom.module_tools import Modules
     from hilt.custom.workers import Workers
     from hilt.state.trust import Trust
     from hilt.surroundings import Surroundings
@@ -47,18 +48,20 @@ def open_discovery(
     directories: Sequence[str] = (),
     reserved: Collection[str] = (),
 ) -> Discovery:
-    """Return the discovery for a workspace and its user, with the readers of all formats.
+    """Return the discovery for a workspace and its user, for tools of all formats.
 
     `others` are the workspace's other folders, where tools can write, too.
     """
+    from hilt.custom.module_tools import Modules
     from hilt.state.trust import Trust, trusts_all
 
     state = state_dir(surroundings.given)
+    modules = Modules(workers, surroundings, root, state)
     trust = Trust(state, everything=trusts_all(surroundings.given))
     name = sha256(os.fsencode(os.path.realpath(root))).hex()[:16]
     opened = Discovery(
         folders("tool", (root, *others), surroundings.given, directories),
-        readers(workers, surroundings, root, state),
+        lambda content, form: read(content, form, modules),
         trusted=lambda: trusting(trust),
         territory=writable_places((root, *others), surroundings.given),
         reserved=reserved,
@@ -87,30 +90,13 @@ def _stale_worker_listener(workers: Workers) -> Callable[[CustomTools], None]:
     return stop_stale
 
 
-def readers(workers: Workers, surroundings: Surroundings, root: str, state: str) -> dict[Format, Reader]:
-    """Return the readers by format; each is imported when a file needs it."""
+def read(content: Content, form: Format, modules: Modules) -> Loaded:
+    """Return the tools of a file or folder."""
+    if form in ("markdown", "folder"):
+        return read_declared(content, form)
+    from hilt.custom import module_tools
 
-    def markdown(content: Content) -> Loaded:
-        from hilt.custom.markdown_tools import read
-
-        return read(content)
-
-    def folder(content: Content) -> Loaded:
-        from hilt.custom.folder_tools import read
-
-        return read(content)
-
-    def python(content: Content) -> Loaded:
-        from hilt.custom.python_tools import reader
-
-        return reader(workers, surroundings, root)(content)
-
-    def javascript(content: Content) -> Loaded:
-        from hilt.custom.javascript_tools import reader
-
-        return reader(workers, surroundings, root, state)(content)
-
-    return {"markdown": markdown, "folder": folder, "python": python, "javascript": javascript}
+    return module_tools.read(content, form, modules)
 
 
 def _scripts(loaded: Loaded) -> Iterator[str]:
@@ -125,7 +111,7 @@ class Discovery:
     def __init__(
         self,
         tool_places: Sequence[LoadedFolder],
-        readers: Mapping[Format, Reader],
+        read: Reader,
         *,
         trusted: Callable[[], Trusted],
         territory: WritablePlaces | None = None,
@@ -140,7 +126,7 @@ class Discovery:
         """
         self.places = tuple(tool_places)
         self.also = tuple(also)
-        self._readers = readers
+        self._reader = read
         self._trusted = trusted
         self._territory = territory or WritablePlaces((), "")
         self._reserved = frozenset(reserved)
@@ -255,11 +241,8 @@ class Discovery:
         return entry.loaded
 
     def _read(self, candidate: Candidate, files: Mapping[str, bytes]) -> Loaded:
-        reader = self._readers.get(candidate.format)
-        if reader is None:
-            return Loaded(problems=(ToolProblem(candidate.path, f"There is no reader for {candidate.format} tools."),))
         try:
-            loaded = reader(Content(candidate.path, files, candidate.place.source, not candidate.own))
+            loaded = self._reader(candidate.content(files), candidate.format)
         except Exception as error:  # noqa: BLE001 -- a file that breaks its reader must not break the others
             message = f"Reading the file failed because of a bug in hilt: {type(error).__name__}: {error}"
             return Loaded(problems=(ToolProblem(candidate.path, message),))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from hilt.custom import launching, module_tools
-from hilt.custom.definition import Content, Definition, Execute, Loaded, Reader, fingerprint
-from hilt.custom.workers import Recipe, Workers
+from hilt.custom import launching
+from hilt.custom.definition import fingerprint
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.custom.module_tools import Modules
+    from hilt.custom.workers import Recipe
     from hilt.surroundings import Surroundings
 
 TYPED = (".ts", ".mts")
@@ -37,28 +38,14 @@ _FILES = {
 }
 
 
-def reader(workers: Workers, surroundings: Surroundings, root: str, state: str) -> Reader:
-    """Return the reader of modules; a worker describes their tool. Copies are kept below the state directory."""
-
-    def read(content: Content) -> Loaded:
-        return module_tools.read(content, "javascript", workers, _recipe_maker(surroundings, root, state), _fields)
-
-    return read
-
-
-def executor(workers: Workers, surroundings: Surroundings, root: str, state: str) -> Callable[[Definition], Execute]:
-    """Return the factory of the functions that run definitions, for `to_tool`."""
-    return lambda definition: module_tools.execute(definition, workers, _recipe_maker(surroundings, root, state), root)
-
-
-def runtime(suffix: str, surroundings: Surroundings) -> tuple[str, ...]:
+def runtime(suffix: str, surroundings: Surroundings, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the program that hosts modules of this suffix, with its options, or raise `runtime_missing`."""
     node, bun = surroundings.find("node"), surroundings.find("bun")
     advice = surroundings.advice("node") or surroundings.advice("bun")
     if suffix in TYPED:
         if bun is not None:
             return bun, "run", "--no-install"
-        if node is not None and _version(node, surroundings) >= _STRIPS_TYPES_SINCE:
+        if node is not None and _version(node, env) >= _STRIPS_TYPES_SINCE:
             return node, "--no-warnings", "--experimental-strip-types"
         raise ToolError(
             "runtime_missing",
@@ -76,36 +63,33 @@ def runtime(suffix: str, surroundings: Surroundings) -> tuple[str, ...]:
     )
 
 
-def _version(node: str, surroundings: Surroundings) -> tuple[int, int]:
+def _version(node: str, env: Mapping[str, str]) -> tuple[int, int]:
     from hilt.sandbox import capturing, spawning
 
     limits = spawning.Limits(timeout=10.0)
-    finished = capturing.run([node, "--version"], cwd="/", env=_environment(surroundings), limits=limits)
+    finished = capturing.run([node, "--version"], cwd="/", env=env, limits=limits)
     version = _VERSION.match(finished.stdout.head)
     return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
-def _environment(surroundings: Surroundings) -> dict[str, str]:
-    environment = module_tools.environment(surroundings)
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not name.startswith(_INJECTING)}
 
 
-def _recipe_maker(surroundings: Surroundings, root: str, state: str) -> module_tools.MakeRecipe:
-    def make_recipe(path: str, data: bytes) -> Recipe:
-        key, place = module_tools.identity(path, data, root)
-        suffix = os.path.splitext(path)[1]
-        folder = os.path.join(state, "cache", "modules", fingerprint({suffix: data}))
-        module = os.path.join(folder, "tool" + suffix)
-        launching.write_copy(folder, {**_FILES, "tool" + suffix: data})
-        host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "javascript_host.mjs")
-        greeting = {"op": "load", "module": module, "root": root}
-        argv = (*runtime(suffix, surroundings), host)
-        return Recipe(key, place, path, os.path.basename(path), argv, folder, _environment(surroundings), greeting)
-
-    return make_recipe
+def recipe(modules: Modules, path: str, data: bytes) -> Recipe:
+    """Return how to start the worker of a module; its copy is kept below the state directory."""
+    suffix = os.path.splitext(path)[1]
+    folder = os.path.join(modules.state, "cache", "modules", fingerprint({suffix: data}))
+    launching.write_copy(folder, {**_FILES, "tool" + suffix: data})
+    host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "javascript_host.mjs")
+    greeting = {"op": "load", "module": os.path.join(folder, "tool" + suffix), "root": modules.root}
+    environment = _environment(modules.environment())
+    argv = (*runtime(suffix, modules.surroundings, environment), host)
+    return modules.recipe(path, data, argv, folder, environment, greeting)
 
 
-def _fields(description: Mapping[str, Any]) -> dict[str, Any]:
+def fields(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a definition."""
     return {
         "name": description["name"],
         "description": description["description"],

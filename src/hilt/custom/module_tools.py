@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from hilt.call import Output
 from hilt.custom.answers import fit_to_limit
@@ -29,15 +30,51 @@ if TYPE_CHECKING:
 
 LOAD_SECONDS = 10.0
 
-MakeRecipe = Callable[[str, bytes], Recipe]  # from the path of a file and its bytes
-Describe = Callable[[Mapping[str, Any]], dict[str, Any]]  # from the host's description to the fields of a Definition
+
+class Modules(NamedTuple):
+    """What the workers of a workspace's modules need."""
+
+    workers: Workers
+    surroundings: Surroundings
+    root: str
+    state: str
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a worker: the same as for markdown tools."""
+        from hilt.custom.scripts import PROVIDER_KEYS
+
+        return self.surroundings.environment(without=PROVIDER_KEYS)
+
+    def recipe(
+        self,
+        path: str,
+        data: bytes,
+        argv: tuple[str, ...],
+        cwd: str,
+        env: Mapping[str, str],
+        greeting: Mapping[str, Any],
+    ) -> Recipe:
+        """Return how to start a worker of a module; each workspace has its own."""
+        key, place = f"{fingerprint({'': data})} {self.root}", f"{path} {self.root}"
+        return Recipe(key, place, path, os.path.basename(path), argv, cwd, env, greeting)
 
 
-def read(content: Content, form: Format, workers: Workers, make_recipe: MakeRecipe, describe: Describe) -> Loaded:
+def _language(form: Format) -> ModuleType:
+    if form == "python":
+        from hilt.custom import python_tools
+
+        return python_tools
+    from hilt.custom import javascript_tools
+
+    return javascript_tools
+
+
+def read(content: Content, form: Format, modules: Modules) -> Loaded:
     """Load a module in a worker, which is kept for the first call, and return its tools."""
     data = content.files[""]
+    language = _language(form)
     try:
-        reply = workers.greet(make_recipe(content.path, data), seconds=LOAD_SECONDS)
+        reply = modules.workers.greet(language.recipe(modules, content.path, data), seconds=LOAD_SECONDS)
     except ToolError as error:
         return Loaded(problems=(ToolProblem(content.path, error.message),))
     if "problem" in reply:
@@ -52,7 +89,7 @@ def read(content: Content, form: Format, workers: Workers, make_recipe: MakeReci
             content_hash=fingerprint(content.files),
             # the tool may be renamed later, the function not
             details={"function": description["name"], "outputSchema": _schema(description.get("output"))},
-            **describe(description),
+            **language.fields(description),
         )
         for description in reply["tools"]
     )
@@ -65,7 +102,7 @@ def _schema(value: Any) -> Any:
     return value if isinstance(value, dict) else None
 
 
-def execute(definition: Definition, workers: Workers, make_recipe: MakeRecipe, root: str) -> Execute:
+def execute(definition: Definition, modules: Modules) -> Execute:
     """Return the function that calls one tool of a module."""
 
     def call(ctx: Context, args: dict[str, Any]) -> Output:
@@ -75,11 +112,11 @@ def execute(definition: Definition, workers: Workers, make_recipe: MakeRecipe, r
             "tool": definition.details["function"],
             "args": args,
             "path": path,
-            "root": root,
+            "root": modules.root,
             "session": ctx.session,
         }
-        recipe = make_recipe(path, verified_bytes(definition))
-        reply = workers.ask(
+        recipe = _language(definition.format).recipe(modules, path, verified_bytes(definition))
+        reply = modules.workers.ask(
             recipe, request, seconds=definition.timeout, fence=ctx.fence, answer=lambda message: _answer(ctx, message)
         )
         return _output(reply, definition, ctx.overflow.limit)
@@ -103,18 +140,6 @@ def _answer(ctx: Context, message: Any) -> dict[str, Any]:
     except ToolError as error:
         return {"error": {"code": error.code, "message": error.message, "suggestion": error.suggestion}}
     return {"value": None}
-
-
-def environment(surroundings: Surroundings) -> dict[str, str]:
-    """Return the environment of a module's worker: the same as for markdown tools."""
-    from hilt.custom.scripts import PROVIDER_KEYS
-
-    return surroundings.environment(without=PROVIDER_KEYS)
-
-
-def identity(path: str, data: bytes, root: str) -> tuple[str, str]:
-    """Return the key and the place of a module's workers: each workspace has its own."""
-    return f"{fingerprint({'': data})} {root}", f"{path} {root}"
 
 
 def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output:

@@ -143,13 +143,10 @@ class Toolbox:
             return folder_tools.FolderTool(definition, self._surroundings, self._grants, self._confine, workers)
         self._open()
         assert self._workers is not None  # noqa: S101
-        if definition.format == "python":
-            from hilt.custom import python_tools
+        from hilt.custom import module_tools
 
-            return python_tools.executor(self._workers, self._surroundings, self._root)(definition)
-        from hilt.custom import javascript_tools
-
-        return javascript_tools.executor(self._workers, self._surroundings, self._root, self._state)(definition)
+        modules = module_tools.Modules(self._workers, self._surroundings, self._root, self._state)
+        return module_tools.execute(definition, modules)
 
     def _open(self) -> Discovery:
         with self._lock:

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from hilt import places
 from hilt.catalog import built_in_names
-from hilt.custom import candidates, discovery
+from hilt.custom import candidates
 from hilt.custom.definition import Definition, Example, ToolProblem
 from hilt.custom.precedence import CustomTools
-from hilt.custom.workers import Workers
 from hilt.desk.installed_tools import changed, own_folder
 from hilt.desk.personal_files import explained
 from hilt.errors import ToolError
@@ -203,9 +202,7 @@ def check_path(path: str, custom: CustomTools, root: str, call: Call, surroundin
         raise ToolError("file_not_found", f"{one_line(path)} does not exist.", suggestion="Pass the path of a tool.")
     if candidates.format_of(path) in ("python", "javascript"):
         return ToolCheck(ok=False, untrusted=(path,))
-    with Workers() as workers:
-        readers = discovery.readers(workers, surroundings, root, places.state_dir(os.environ))
-        loaded = candidates.read_tool(path, "project", readers)
+    loaded = candidates.read_tool(path, "project")
     tools = tuple(
         CheckedTool(definition, tuple(_fatal_faults(definition, surroundings)), ran=False)
         for definition in loaded.definitions

@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hilt import places
-from hilt.custom import candidates, discovery, sources
+from hilt.custom import candidates, sources
 from hilt.custom.definition import FILE_BYTES, Definition, ToolProblem, fingerprint
-from hilt.custom.workers import Workers
 from hilt.desk.personal_files import explained, write_whole
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
@@ -83,9 +82,7 @@ def preview(tool: StagedTool) -> ToolPreview | None:
         write_whole(path, tool.files, tool.runs)
         if candidates.format_of(path) in ("python", "javascript"):
             return None
-        with Workers() as workers:
-            readers = discovery.readers(workers, Surroundings(os.environ, (folder,)), folder, folder)
-            loaded = candidates.read_tool(path, "personal", readers)
+        loaded = candidates.read_tool(path, "personal")
     return ToolPreview(loaded.definitions, tuple(_inside(problem, path) for problem in loaded.problems))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hilt.call import Result
-from hilt.custom import folder_tools, python_tools, scripts
+from hilt.custom import folder_tools, module_tools, scripts
 from hilt.custom.candidates import Untrusted
 from hilt.custom.definition import Definition, Execute, ToolProblem, fingerprint, to_tool
 from hilt.custom.discovery import open_discovery
@@ -166,7 +166,9 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
         executors: dict[str, Callable[[Definition], Execute]] = {
             "markdown": partial(scripts.BoundScript, surroundings=Surroundings(environ)),
             "folder": partial(folder_tools.FolderTool, surroundings=Surroundings(environ), grants=NoGrants()),
-            "python": python_tools.executor(workers, Surroundings(environ), root),
+            "python": partial(
+                module_tools.execute, modules=module_tools.Modules(workers, Surroundings(environ), root, root)
+            ),
         }
         tool = to_tool(new_tool, executors[kind](new_tool))
         with Runtime(root, tools=[tool], environ=environ, flags={"mode": "yolo"}) as runtime:
