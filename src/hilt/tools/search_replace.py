@@ -17,13 +17,10 @@ from hilt.search.replacing import Replaced
 from hilt.search.ripgrep import Pattern
 from hilt.search.selection import Selection
 from hilt.search.tree import open_tree
-from hilt.text import encodings
-from hilt.text.diffing import Hunk, compare
 from hilt.text.encodings import Span
 
 FILES_MAX = 50
 LINES_LISTED = 10
-CONTEXT_LINES = 3
 
 _MAGIC = "*?[{"
 
@@ -310,7 +307,7 @@ class _Replacing:
         spans = _spans(document, text, changing)
         document.apply(spans)
         self.changed.append(document)
-        self.changes.append(_change(document, spans))
+        self.changes.append(document.change)
 
     def summary(self) -> str:
         """Return how many matches are replaced, in how many files."""
@@ -353,55 +350,6 @@ def _is_crlf(document: Document) -> bool:
 def _errors(document: Document) -> str:
     # invalid bytes: unchanged in UTF-8; three bytes each in a UTF-16 file
     return "surrogateescape" if document.encoding.name == "utf-8" else "surrogatepass"
-
-
-def _change(document: Document, spans: list[Span]) -> FileDiff:
-    """Return the change with its hunks built from the known spans, instead of comparing whole files."""
-    change = document.change
-    old = change.before or ""
-    shift = len(old) - len(document.before)  # a visible byte order mark
-    parts: list[tuple[int, int, list[Span]]] = []
-    feed = -1  # end of the line of the last span
-    for span in spans:
-        start, end = span.start + shift, span.end + shift
-        if parts and end <= feed:
-            parts[-1][2].append(Span(start, end, encodings.visible(span.new)))
-            continue
-        feed = old.find("\n", end)
-        feed = len(old) if feed < 0 else feed
-        # the context lines that a diff shows
-        first, last = start, end
-        for _ in range(CONTEXT_LINES + 1):
-            first = old.rfind("\n", 0, max(first - 1, 0)) + 1 if first else 0
-            last = old.find("\n", last) + 1 or len(old)
-        shifted = Span(start, end, encodings.visible(span.new))
-        if parts and first <= parts[-1][1]:
-            first, _, together = parts.pop()
-            together.append(shifted)
-            parts.append((first, last, together))
-        else:
-            parts.append((first, last, [shifted]))
-    change._hunks = [hunk for part in _numbered(old, parts) for hunk in part]
-    return change
-
-
-def _numbered(old: str, parts: list[tuple[int, int, list[Span]]]) -> Iterator[list[Hunk]]:
-    """Yield the hunks of each part, with line numbers of the whole file."""
-    above = added = counted = 0  # lines before the part; lines added so far; characters whose lines are counted
-    for first, last, spans in parts:
-        above += old.count("\n", counted, first)
-        counted = first
-        pieces: list[str] = []
-        at = first
-        for start, end, new in spans:
-            pieces += (old[at:start], new)
-            at = end
-        before, after = old[first:last], "".join((*pieces, old[at:last]))
-        yield [
-            hunk._replace(old_start=hunk.old_start + above, new_start=hunk.new_start + above + added)
-            for hunk in compare(before, after, CONTEXT_LINES)
-        ]
-        added += after.count("\n") - before.count("\n")
 
 
 def _spans(document: Document, text: bytes, matches: list[Replaced]) -> list[Span]:
