@@ -1,7 +1,7 @@
 """A tool is declared once: `@tool` turns a typed function into a Tool and registers nothing."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple, dataclass_transform, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from hilt import schema as schemas
 from hilt.call import Output, Touch
@@ -17,18 +17,7 @@ Approval = Literal["never", "always", "destructive"]
 ProfileName = Literal["nano", "minimal", "full"]
 
 
-@dataclass_transform(kw_only_default=True)
-class _Declared:
-    """Attributes with defaults. A NamedTuple with this many fields would add 0.2 ms to every start of hilt."""
-
-    def __init__(self, **attributes: Any) -> None:
-        unknown = attributes.keys() - type(self).__annotations__.keys()
-        if unknown:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        self.__dict__.update(attributes)
-
-
-class Traits(_Declared):
+class Traits(NamedTuple):
     """Facts about a tool that other modules need. Declared with the tool, so that no module knows it by name."""
 
     approval: Approval | None = None  # when it asks for approval; None: its effects decide

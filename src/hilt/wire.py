@@ -68,15 +68,6 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_reject_constant, parse_float=_finite)
 
 
-def _decode(text: str) -> Any:
-    """Decode a value; `JSONDecoder.decode` would look for the white space around it with two regular expressions."""
-    try:
-        value, end = _DECODER.scan_once(text, 0)  # type: ignore[attr-defined]
-    except StopIteration:  # white space comes first, or it is not JSON
-        return _DECODER.decode(text)
-    return _DECODER.decode(text) if text[end:].strip(" \t\n\r") else value
-
-
 def decode_value(raw: bytes) -> Any:
     """Decode one JSON value; reject invalid UTF-8, duplicate keys, deep nesting, lone surrogates and oversize."""
     if len(raw) > MAX_REQUEST_BYTES and len(raw.rstrip(b"\r\n")) > MAX_REQUEST_BYTES:
@@ -90,7 +81,7 @@ def decode_value(raw: bytes) -> Any:
             suggestion="Send the request as UTF-8.",
         ) from None
     try:
-        value = _decode(text)
+        value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise not_json(error) from None
     except RecursionError:
@@ -368,17 +359,15 @@ def json_encoder(
     allow_nan: bool = False,
     default: Callable[[Any], Any] | None = None,
 ) -> Callable[[Any], str]:
-    """Return a function that encodes a value as compact JSON; `JSONEncoder.encode` prepares itself for every call."""
-    encoder = json.JSONEncoder(
-        ensure_ascii=ascii_only, sort_keys=sort_keys, allow_nan=allow_nan, default=default, separators=(",", ":")
-    )
-    make = json.encoder.c_make_encoder  # type: ignore[attr-defined]
-    if make is None:
-        return encoder.encode
-    quote = json.encoder.encode_basestring_ascii if ascii_only else json.encoder.encode_basestring
-    # no circular reference check: a value that contains itself raises RecursionError
-    chunks = make(None, encoder.default, quote, None, ":", ",", sort_keys, False, allow_nan)  # noqa: FBT003
-    return lambda value: "".join(chunks(value, 0))
+    """Return a function that encodes a value as compact JSON; one that contains itself raises RecursionError."""
+    return json.JSONEncoder(
+        ensure_ascii=ascii_only,
+        sort_keys=sort_keys,
+        allow_nan=allow_nan,
+        default=default,
+        check_circular=False,
+        separators=(",", ":"),
+    ).encode
 
 
 _COMPACT = json_encoder()
