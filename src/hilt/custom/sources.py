@@ -8,8 +8,8 @@ import shutil
 import stat
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from hilt.custom import candidates
 from hilt.custom.candidates import is_tool
@@ -139,39 +139,49 @@ def unpacked(data: bytes, name: str) -> list[tuple[str, str, bool]]:
     from lzma import LZMAError
 
     unreadable = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, ValueError)
-    archive = _Archive()
+    files: list[tuple[str, str, bool]] = []
+    total = 0
     try:
-        if zipfile.is_zipfile(io.BytesIO(data)):
-            _unzip(data, archive)
-        else:
-            _untar(data, archive)
+        for item in (_zipped if zipfile.is_zipfile(io.BytesIO(data)) else _tarred)(data):
+            total += item.size  # before unpacking: it may be a decompression bomb
+            if item.size < 0 or len(files) >= candidates.FOLDER_FILES or total > candidates.FOLDER_BYTES:
+                limits = f"{candidates.FOLDER_FILES} files or {candidates.FOLDER_BYTES >> 20} MiB"
+                raise ToolError("file_too_large", f"The archive contains more than {limits}.")
+            content = item.read(item.size + 1)
+            if len(content) != item.size:
+                raise reject(f"The archive declares a wrong size for {one_line(item.name)}.")
+            files.append((item.name, b64encode(content).decode(), bool(item.mode & stat.S_IXUSR)))
     except (*unreadable, RuntimeError, NotImplementedError) as error:
         raise _unreadable(name, error) from None
-    return archive.files
+    return files
 
 
 def _unreadable(subject: str, error: Exception) -> ToolError:
     return ToolError("unsupported_file", f"{subject} cannot be unpacked: {error}.")
 
 
-def _unzip(data: bytes, archive: _Archive) -> None:
+class _PackedFile(NamedTuple):
+    name: str
+    size: int  # as the archive declares it
+    mode: int
+    read: Callable[[int], bytes]
+
+
+def _zipped(data: bytes) -> Iterator[_PackedFile]:
     import io
     import zipfile
 
     with zipfile.ZipFile(io.BytesIO(data)) as zipped:
         for item in zipped.infolist():
             mode = item.external_attr >> 16
-            if item.is_dir():
-                continue
             if stat.S_ISLNK(mode):
                 raise reject(f"The archive contains the link {one_line(item.filename)}.")
-            archive.enter(item.file_size)
-            with zipped.open(item) as file:
-                content = file.read(item.file_size + 1)
-            archive.put(item.filename, content, item.file_size, runs=bool(mode & stat.S_IXUSR))
+            if not item.is_dir():
+                with zipped.open(item) as file:
+                    yield _PackedFile(item.filename, item.file_size, mode, file.read)
 
 
-def _untar(data: bytes, archive: _Archive) -> None:
+def _tarred(data: bytes) -> Iterator[_PackedFile]:
     import io
     import tarfile
 
@@ -179,12 +189,10 @@ def _untar(data: bytes, archive: _Archive) -> None:
         for item in tarred:
             if item.isdir():
                 continue
-            if not item.isreg():
+            file = tarred.extractfile(item) if item.isreg() else None
+            if file is None:
                 raise reject(f"The archive contains {one_line(item.name)}, which is not a regular file.")
-            archive.enter(item.size)  # before unpacking: it may be a decompression bomb
-            file = tarred.extractfile(item)
-            content = b"" if file is None else file.read(item.size + 1)
-            archive.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
+            yield _PackedFile(item.name, item.size, item.mode, file.read)
 
 
 def _uncompressed(data: bytes) -> bytes:
@@ -207,27 +215,6 @@ def _uncompressed(data: bytes) -> bytes:
 def _check_size(data: bytes, what: str) -> None:
     if len(data) > TAR_BYTES:
         raise ToolError("file_too_large", f"The archive is larger than {TAR_BYTES >> 20} MiB{what}.")
-
-
-class _Archive:
-    """The files of an archive so far; enforces the limits."""
-
-    def __init__(self) -> None:
-        self.files: list[tuple[str, str, bool]] = []
-        self._bytes = 0
-
-    def enter(self, size: int) -> None:
-        """Reject one more file of this size if it exceeds the limits."""
-        self._bytes += size
-        if size < 0 or len(self.files) >= candidates.FOLDER_FILES or self._bytes > candidates.FOLDER_BYTES:
-            limits = f"{candidates.FOLDER_FILES} files or {candidates.FOLDER_BYTES >> 20} MiB"
-            raise ToolError("file_too_large", f"The archive contains more than {limits}.")
-
-    def put(self, name: str, content: bytes, size: int, *, runs: bool) -> None:
-        """Add a file."""
-        if len(content) != size:
-            raise reject(f"The archive declares a wrong size for {one_line(name)}.")
-        self.files.append((name, b64encode(content).decode(), runs))
 
 
 def reject(message: str) -> ToolError:
