@@ -16,6 +16,7 @@ from typing import NamedTuple
 from hilt import variables
 from hilt.shell import arguments as argument_rules
 from hilt.shell import awk_sed, clients, git, programs, starters
+from hilt.shell.heredocs import remove_heredocs
 from hilt.shell.quoting import ShellWord, unquote
 from hilt.shell.rating import CommandPlace, Rate, Rated, is_made_of_input
 from hilt.shell.syntax import Assignment, Command, Unparsed, read
@@ -631,21 +632,14 @@ def _feed(text: str, command: Command) -> str | None:
     if not source.startswith("<<"):
         target = unquote(source[1:].strip())
         return None if target.value is None or starters.is_standard_input(target) else ""
-    start = next((redirection.start for redirection in command.redirections if redirection.text.endswith(source)), 0)
-    line, _, rest = text[start:].partition("\n")
-    if not line.lstrip("0123456789").startswith(source) or "<<" in line[len(source) :]:
-        return None
-    before = text[text.rfind("\n", 0, start) + 1 : start]
-    delimiter = unquote(source[2:].removeprefix("-").strip())
-    lines: list[str] = []
-    for row in rest.split("\n"):
-        row = row.lstrip("\t") if source.startswith("<<-") else row
-        if row == delimiter.value:
-            break
-        lines.append(row)
-    body = "\n".join(lines)
-    is_constant = delimiter.text != delimiter.value or not any(sign in body for sign in "$`\\")
-    return body if is_constant and "<<" not in before else None
+    redirection = next(redirection for redirection in command.redirections if redirection.text.endswith(source))
+    place = slice(redirection.start, redirection.end)
+    stripped = remove_heredocs(text) if text[place] == redirection.text else None
+    for body in () if stripped is None else stripped.bodies:
+        is_constant = body.quoted or not any(sign in body.text for sign in "$`\\")
+        if is_constant and place.start <= body.operator[0] < place.stop:
+            return re.sub(r"^\t+", "", body.text, flags=re.MULTILINE) if source.startswith("<<-") else body.text
+    return None
 
 
 def _calculations(text: str) -> Iterator[tuple[str, int]]:
