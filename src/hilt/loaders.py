@@ -6,16 +6,20 @@ trust in the files of one project must not extend to another that links to them.
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from hilt import handles
 from hilt.places import RealPaths, config_dir, is_below
 
 MAX_BYTES = 1024 * 1024  # of a file that a person reviews
+SCAN_SECONDS = 0.25  # between two scans of folders
 
+T = TypeVar("T")
 
 Source = Literal["project", "personal", "directory", "built-in"]  # directory: named in settings
 
@@ -247,3 +251,48 @@ def _open(path: str, flags: int) -> int:
             f"{link} is a symbolic link, which hilt does not follow to a project's files; replace it with a copy",
             "denied",
         ) from None
+
+
+class Scanner(Generic[T]):
+    """What is loaded from some folders, up to date with their files. Thread-safe."""
+
+    def __init__(
+        self, places: Sequence[LoadedFolder], also: Sequence[str], nothing: T, every: float = SCAN_SECONDS
+    ) -> None:
+        """`also` are the files that change when trust does."""
+        self.places = tuple(places)
+        self.also = tuple(also)
+        self._every = every
+        self._lock = threading.Lock()
+        self._scanned_at = float("-inf")
+        self._contents = nothing
+        self._listeners: list[Callable[[T], None]] = []
+
+    def listen(self, listener: Callable[[T], None]) -> None:
+        """Call `listener` after every scan that found something else than the last."""
+        self._listeners.append(listener)
+
+    def current(self, *, rescan: bool = False) -> T:
+        """Return the contents; rescan the folders if the last scan is too old or `rescan` is set."""
+        # while another thread scans, the last result is good enough
+        if not self._lock.acquire(blocking=rescan or self._scanned_at < 0):
+            return self._contents
+        try:
+            if not rescan and time.monotonic() - self._scanned_at < self._every:
+                return self._contents
+            before, self._contents = self._contents, self._scan()
+            self._scanned_at = time.monotonic()
+            current = self._contents
+        finally:
+            self._lock.release()
+        if self._loaded(current) != self._loaded(before):
+            for listener in self._listeners:
+                listener(current)
+        return current
+
+    def _scan(self) -> T:
+        raise NotImplementedError
+
+    def _loaded(self, contents: T) -> object:
+        """Return the part of the contents that listeners are called for."""
+        raise NotImplementedError

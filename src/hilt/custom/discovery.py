@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -18,7 +17,7 @@ from hilt.custom.precedence import NOTHING, CustomTools, ToolLayer, layered
 from hilt.custom.tool_cache import Cache, RememberedTool
 from hilt.formats.digests import sha256
 from hilt.formats.times import is_settled
-from hilt.loaders import LoadedFolder, WritablePlaces, folders, writable_places
+from hilt.loaders import SCAN_SECONDS, LoadedFolder, Scanner, WritablePlaces, folders, writable_places
 from hilt.places import state_dir
 
 TYPE_CHECKING = False
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from hilt.custom.workers import Workers
     from hilt.state.trust import Trust
     from hilt.surroundings import Surroundings
-
-SCAN_SECONDS = 0.25  # between two scans of the folders
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 
@@ -105,8 +102,8 @@ def _scripts(loaded: Loaded) -> Iterator[str]:
             yield from filter(None, (definition.details["script"], definition.details["securityScript"]))
 
 
-class Discovery:
-    """The custom tools of a workspace, up to date with its files. Thread-safe."""
+class Discovery(Scanner[CustomTools]):
+    """The custom tools of a workspace."""
 
     def __init__(
         self,
@@ -120,45 +117,17 @@ class Discovery:
         every: float = SCAN_SECONDS,
         also: Sequence[str] = (),
     ) -> None:
-        """Scan these places. `trusted` is called for every scan; `cache` is the path of the cache file.
-
-        `also` are the files that change when trust does.
-        """
-        self.places = tuple(tool_places)
-        self.also = tuple(also)
+        """Scan these places. `trusted` is called for every scan; `cache` is the path of the cache file."""
+        super().__init__(tool_places, also, NOTHING, every)
         self._reader = read
         self._trusted = trusted
         self._territory = territory or WritablePlaces((), "")
         self._reserved = frozenset(reserved)
         self._cache = None if cache is None else Cache(cache)
-        self._every = every
-        self._lock = threading.Lock()
-        self._scanned_at = float("-inf")
         self._entries: dict[str, RememberedTool] = {}
-        self._tools = NOTHING
-        self._listeners: list[Callable[[CustomTools], None]] = []
 
-    def listen(self, listener: Callable[[CustomTools], None]) -> None:
-        """Call `listener` after every scan whose tools or broken files differ from those of the last."""
-        self._listeners.append(listener)
-
-    def current(self, *, rescan: bool = False) -> CustomTools:
-        """Return the current tools; rescan the folders if the last scan is too old or `rescan` is set."""
-        # while another thread scans, the last result is good enough
-        if not self._lock.acquire(blocking=rescan or self._scanned_at < 0):
-            return self._tools
-        try:
-            if not rescan and time.monotonic() - self._scanned_at < self._every:
-                return self._tools
-            before, self._tools = self._tools, self._scan()
-            self._scanned_at = time.monotonic()
-            current = self._tools
-        finally:
-            self._lock.release()
-        if (current.definitions, current.broken) != (before.definitions, before.broken):
-            for listener in self._listeners:
-                listener(current)
-        return current
+    def _loaded(self, contents: CustomTools) -> object:
+        return contents.definitions, contents.broken
 
     def _scan(self) -> CustomTools:
         trusted = self._trusted()
@@ -182,7 +151,7 @@ class Discovery:
                     continue
                 # loading may run a module
                 problem = self._exposed(candidate, entry.hashes)
-                loaded = Loaded(problems=(problem,)) if problem else self._loaded(candidate, entry)
+                loaded = Loaded(problems=(problem,)) if problem else self._load(candidate, entry)
                 if problem := self._exposed(candidate, _scripts(loaded)):
                     loaded = Loaded(problems=(problem,))
                 layer.add(candidate.stem, loaded)
@@ -219,7 +188,7 @@ class Discovery:
             return entry.again(signature, settled=settled)
         return RememberedTool(candidate.place.source, signature, hashes, settled=settled, files=files)
 
-    def _loaded(self, candidate: Candidate, entry: RememberedTool) -> Loaded:
+    def _load(self, candidate: Candidate, entry: RememberedTool) -> Loaded:
         if entry.loaded is None or entry.is_retry_due(candidate.folder_stamp):
             files = entry.files
             if files is None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from hilt.custom.candidates import is_skipped
 from hilt.errors import ToolError
+from hilt.loaders import LoadedFolder, Scanner
 
 POLL_SECONDS = 1.0
 REST_SECONDS = 10.0  # between scans for changes that cannot be watched: behind links, on network file systems
@@ -26,40 +27,10 @@ CLOSE_SECONDS = 5.0
 FOLDERS = 4000  # watched at most
 
 
-class WatchedPlace(Protocol):
-    """A folder to watch; in a project's, all subfolders are watched too."""
-
-    @property
-    def path(self) -> str:
-        """The path of the folder."""
-
-    @property
-    def source(self) -> str:
-        """Whether it is the project's or the user's."""
-
-
-class Scanner(Protocol):
-    """Scans folders, and reports whether their contents changed."""
-
-    @property
-    def places(self) -> Sequence[WatchedPlace]:
-        """The folders."""
-
-    @property
-    def also(self) -> Sequence[str]:
-        """The files that change when trust does."""
-
-    def listen(self, listener: Callable[[Any], None]) -> None:
-        """Call `listener` after every scan that found different contents."""
-
-    def current(self, *, rescan: bool = False) -> object:
-        """Scan; at once if `rescan` is set."""
-
-
 class FolderWatch:
     """Watches folders in a separate thread for as long as there are listeners."""
 
-    def __init__(self, discovery: Scanner, *, native: bool = True) -> None:
+    def __init__(self, discovery: Scanner[Any], *, native: bool = True) -> None:
         self._discovery = discovery
         self._native = native
         self._lock = threading.Lock()
@@ -165,7 +136,7 @@ class FolderWatch:
         return [_stamp(path) for path in self._discovery.also]
 
 
-def watched(places: Iterable[WatchedPlace]) -> list[str]:
+def watched(places: Iterable[LoadedFolder]) -> list[str]:
     """Return the folders to watch: the places and their subfolders, and the two levels above."""
     folders: dict[str, None] = {}
     for place in places:
@@ -192,7 +163,7 @@ def _below(folder: str, *, deep: bool) -> Iterator[str]:
                         pending.append(entry.path)
 
 
-def _concerns(path: str, places: Iterable[WatchedPlace]) -> bool:
+def _concerns(path: str, places: Iterable[LoadedFolder]) -> bool:
     """Whether a change of this path may change the tools: it is in their folder, or their folder is in it."""
     return any(f"{path}/".startswith(f"{place.path}/") or f"{place.path}/".startswith(f"{path}/") for place in places)
 

@@ -7,15 +7,13 @@ if they trust those of its file; until then, files are only hashed. Loading uses
 from __future__ import annotations
 
 import os
-import threading
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.loaders import LoadedFolder, ProjectFile, WritablePlaces, paths_of, project_file
+from hilt.loaders import LoadedFolder, ProjectFile, Scanner, WritablePlaces, paths_of, project_file
 from hilt.places import command, utf8_path
 from hilt.skills import commands
 from hilt.skills.commands import PromptCommand, is_command
@@ -32,7 +30,6 @@ from hilt.skills.skill import DEFINITIONS, Skill, mixes_scripts, name_problem, n
 from hilt.state.trust import Trust
 
 BUILT_IN = LoadedFolder("skill", os.path.join(os.path.dirname(os.path.abspath(__file__)), "builtin"), "built-in")
-SCAN_SECONDS = 0.25  # between two scans of the folders
 ENTRIES_MAX = 1000  # in one folder of skills
 NEAREST_MAX = 3
 NAMES_MAX = 30  # in an error message
@@ -97,8 +94,8 @@ class TrustedFiles:
         return [file.full for file in trusted if file.path[len(inside) :] not in names]
 
 
-class SkillLibrary:
-    """Finds and loads skills and commands. Thread-safe."""
+class SkillLibrary(Scanner[LibraryContents]):
+    """Finds and loads skills and commands."""
 
     def __init__(
         self,
@@ -110,43 +107,21 @@ class SkillLibrary:
         trusts_everything: bool,
         also: Sequence[str] = (),
     ) -> None:
-        """Read these places. `also` are the files that change when trust does."""
+        """Read these places."""
+        places = [place for place in (*skill_places, *command_places) if place.source != "built-in"]
+        super().__init__(places, also, NOTHING)
         self._skill_places = tuple(skill_places)
         self._command_places = tuple(command_places)
         self._territory = territory
         self._trust = trust
         self._trusts_everything = trusts_everything
-        self.also = tuple(also)
-        self._lock = threading.Lock()
-        self._scanned = float("-inf")
-        self._contents = NOTHING
-        self._listeners: list[Callable[[LibraryContents], None]] = []
-
-    @property
-    def places(self) -> tuple[LoadedFolder, ...]:
-        """The folders whose changes matter."""
-        return tuple(place for place in (*self._skill_places, *self._command_places) if place.source != "built-in")
 
     def close(self) -> None:
         """Close the database of trust."""
         self._trust.close()
 
-    def listen(self, listener: Callable[[LibraryContents], None]) -> None:
-        """Call `listener` after every scan whose skills or commands differ from those of the last."""
-        self._listeners.append(listener)
-
-    def current(self, *, rescan: bool = False) -> LibraryContents:
-        """Return all skills and commands; rescan if the last scan is too old or `rescan` is set."""
-        with self._lock:
-            if not rescan and time.monotonic() - self._scanned < SCAN_SECONDS:
-                return self._contents
-            before, self._contents = self._contents, self._scan()
-            self._scanned = time.monotonic()
-            contents = self._contents
-        if (contents.skills, contents.commands) != (before.skills, before.commands):
-            for listener in self._listeners:
-                listener(contents)
-        return contents
+    def _loaded(self, contents: LibraryContents) -> object:
+        return contents.skills, contents.commands
 
     def load(self, name: str) -> Skill:
         """Return a skill, read from its files; raise if there is none that may be loaded."""
