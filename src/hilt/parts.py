@@ -314,7 +314,7 @@ class Parts:
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback`, from any thread, when the list of tools changes; return a function that stops this."""
-        from hilt.servers.polling import watch
+        from hilt.servers.tools import watch
 
         stops = [self.toolbox.listen(callback), watch(lambda: self.servers, callback)]
 

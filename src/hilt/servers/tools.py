@@ -44,6 +44,8 @@ LIST_SECONDS = 10.0  # how long listing waits for servers whose tools are not kn
 TRIES = 3  # for a server that exits just when it is called
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 60.0
+POLL_SECONDS = 1.0
+CLOSE_SECONDS = 5.0
 
 
 class State(NamedTuple):
@@ -244,6 +246,38 @@ class Servers:
         for accepted in named_tools:
             if accepted.listed_name == name:
                 raise _untrusted(link.server.name, f"{name} is new and has not been accepted yet.")
+
+
+def watch(servers: Callable[[], Servers | None], callback: Callable[[], None]) -> Callable[[], None]:
+    """Call `callback`, from a separate thread, after every later change; return a function that stops this.
+
+    Tools change for many reasons: a server starts, a configuration file or its trust changes, or another process
+    accepts definitions. Polling the known tools once a second covers all of them.
+    """
+
+    def current_tools() -> list[AcceptedTool]:
+        current = servers()
+        return [] if current is None else current.known()
+
+    def run() -> None:
+        last = before
+        while not ended.wait(POLL_SECONDS):
+            with suppress(Exception):  # the next poll tries again
+                now = current_tools()
+                if now != last and not ended.is_set():
+                    last = now
+                    callback()
+
+    def stop() -> None:
+        ended.set()
+        if thread is not threading.current_thread():
+            thread.join(CLOSE_SECONDS)
+
+    before = current_tools()
+    ended = threading.Event()
+    thread = threading.Thread(target=run, name="hilt-servers-watch", daemon=True)
+    thread.start()
+    return stop
 
 
 class _Link:

@@ -1,10 +1,12 @@
+"""Changes of the tools of MCP servers are reported while something listens."""
+
 from __future__ import annotations
 
 import threading
 
 import pytest
 
-from hilt.servers import polling
+from hilt.servers import tools
 from hilt.servers.definitions import assign_names
 from hilt.servers.pins import Pins
 from tests.servers.running import WAIT_SECONDS, Bench
@@ -12,7 +14,7 @@ from tests.servers.running import WAIT_SECONDS, Bench
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch) -> Bench:
-    monkeypatch.setattr(polling, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(tools, "POLL_SECONDS", 0.02)
     return Bench(str(tmp_path))
 
 
@@ -66,7 +68,7 @@ def test_a_callback_that_fails_is_called_again(bench):
         raise ValueError("ignored")
 
     with bench.runtime() as runtime:
-        stop = polling.watch(lambda: runtime.parts.servers, fail)
+        stop = tools.watch(lambda: runtime.parts.servers, fail)
         bench.trust(bench.write({"raw": bench.raw()}))
         runtime.parts.catalog.tools()
         assert notified.acquire(timeout=WAIT_SECONDS)
