@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
+from hilt.shell import programs
 
 _AWK_GRAMMAR = r"""
     (?P<blank>[ \t\r]+|\\\r?\n|\#[^\n]*)
@@ -16,12 +15,13 @@ _AWK_GRAMMAR = r"""
   | (?P<number>[0-9][0-9A-Za-z_.]*)
   | (?P<sign>\|\||\|&|&&|\+\+|--|[-+*/%^=!<>]=|\*\*|.|\n)
     """
+_AWK_REGEX = r"(?s)/(?:\\.|\[(?:\\.|[^]\\\n])*\]|[^/\\[\n])*/"
 _AWK_KEYWORDS = frozenset(("print", "printf", "return", "in", "else", "do", "case", "exit", "getline", "delete"))
 _AWK_HIDDEN = r'\|\s*&?\s*(?:"|getline)|system\s*\('
 _AWK_ESCAPES = {"n": "\n", "t": "\t", "/": "/", '"': '"', "\\": "\\"}
 _SED_PLAIN = frozenset("=dDgGhHnNpPxzFlLqQ{}")
 _SED_UNTIL_LINE = frozenset("rRwWaic")
-_SED_FLAGS = frozenset("gpiImM0123456789we")
+_SED_LINE = r"(?:\\.|[^\\\n])*+\\?"
 
 
 def awk_starts(program: str) -> list[str | None]:
@@ -42,7 +42,7 @@ def awk_starts(program: str) -> list[str | None]:
             else:
                 is_whole = after in ("", ";", "}", "\n")
                 commands.append(_awk_string(following[1]) if following[0] == "string" and is_whole else None)
-        elif (kind == "sign" and text == "@") or (kind == "regex" and _search_hidden(text)):
+        elif (kind == "sign" and text == "@") or (kind == "regex" and re.search(_AWK_HIDDEN, text)):
             commands.append(None)
     return commands
 
@@ -73,14 +73,14 @@ def awk_writes(program: str) -> list[str | None]:
 
 def _awk_tokens(program: str) -> list[tuple[str, str]]:
     tokens: list[tuple[str, str]] = []
-    pattern = _awk_pattern()
+    pattern = re.compile(_AWK_GRAMMAR, re.VERBOSE | re.DOTALL)
     position = 0
     while position < len(program):
         if program[position] == "/" and not _is_awk_operand(tokens):
-            end = _awk_regex_end(program, position)
-            if end:
-                tokens.append(("regex", program[position:end]))
-                position = end
+            regex = re.compile(_AWK_REGEX).match(program, position)
+            if regex:
+                tokens.append(("regex", regex[0]))
+                position = regex.end()
                 continue
         match = pattern.match(program, position)
         if match is None:
@@ -89,19 +89,6 @@ def _awk_tokens(program: str) -> list[tuple[str, str]]:
             tokens.append((str(match.lastgroup), match.group()))
         position = match.end()
     return tokens
-
-
-@cache
-def _awk_pattern() -> re.Pattern[str]:
-    import re
-
-    return re.compile(_AWK_GRAMMAR, re.VERBOSE | re.DOTALL)
-
-
-def _search_hidden(text: str) -> bool:
-    import re
-
-    return re.search(_AWK_HIDDEN, text) is not None
 
 
 def _is_awk_operand(tokens: Sequence[tuple[str, str]]) -> bool:
@@ -113,209 +100,94 @@ def _is_awk_operand(tokens: Sequence[tuple[str, str]]) -> bool:
     return False
 
 
-def _awk_regex_end(program: str, position: int) -> int:
-    in_class = False
-    index = position + 1
-    while index < len(program) and program[index] != "\n":
-        character = program[index]
-        if character == "\\":
-            index += 1
-        elif character == "[":
-            in_class = True
-        elif character == "]":
-            in_class = False
-        elif character == "/" and not in_class:
-            return index + 1
-        index += 1
-    return 0
-
-
 def _awk_string(token: str) -> str | None:
     """Return the value of a string; None if it contains an unsupported escape."""
-    pieces = []
-    body = iter(token[1:-1])
-    for character in body:
-        if character == "\\":
-            escaped = _AWK_ESCAPES.get(next(body, ""))
-            if escaped is None:
-                return None
-            pieces.append(escaped)
-        else:
-            pieces.append(character)
-    return "".join(pieces)
+    body = token[1:-1]
+    if any(escape[1] not in _AWK_ESCAPES for escape in re.findall(r"(?s)\\.", body)):
+        return None
+    return re.sub(r"(?s)\\(.)", lambda escape: _AWK_ESCAPES[escape[1]], body)
 
 
 def sed_starts(script: str) -> bool:
     """Whether a sed script runs a command, or cannot be parsed."""
     # implementations differ on whether a delimiter inside [...] ends a field
-    return _SedParser(script, classes=True).runs(or_unknown=True) or _SedParser(script, classes=False).runs(
-        or_unknown=False
-    )
+    return _sed_runs(script, classes=True, or_unknown=True) or _sed_runs(script, classes=False, or_unknown=False)
+
+
+def _sed_runs(script: str, *, classes: bool, or_unknown: bool) -> bool:
+    try:
+        return any(path is None for path in _sed_effects(script, classes=classes))
+    except _SedUnknown:
+        return or_unknown
 
 
 def sed_writes(script: str) -> list[str]:
     """Return the files that a sed script writes."""
-    parser = _SedParser(script, classes=True)
-    parser.runs(or_unknown=True)
-    return parser.writes
+    paths: list[str] = []
+    with suppress(_SedUnknown):
+        paths += (path for path in _sed_effects(script, classes=True) if path is not None)
+    return paths
 
 
 class _SedUnknown(Exception):
     """The script cannot be parsed further."""
 
 
-class _SedParser:
-    """One pass over a sed script."""
+def _sed_effects(script: str, *, classes: bool) -> Iterator[str | None]:
+    """Yield the files that a script writes, and None for each command that it runs."""
+    position = 0
 
-    def __init__(self, script: str, *, classes: bool) -> None:
-        self._script = script
-        self._classes = classes
-        self._position = 0
-        self.writes: list[str] = []
-
-    def runs(self, *, or_unknown: bool) -> bool:
-        """Whether the script has an e command or s///e; `or_unknown` is returned if it cannot be parsed."""
-        try:
-            while self._position < len(self._script):
-                if self._peek() in " \t\n;":
-                    self._position += 1
-                elif self._peek() == "#":
-                    self._skip_line()
-                else:
-                    self._skip_addresses()
-                    if self._command():
-                        return True
-        except (IndexError, _SedUnknown):
-            return or_unknown
-        return False
-
-    def _peek(self) -> str:
-        return self._script[self._position]
-
-    def _take(self) -> str:
-        character = self._script[self._position]
-        self._position += 1
-        return character
-
-    def _skip_addresses(self) -> None:
-        while True:
-            character = self._peek()
-            if character.isdigit() or character in " \t,$~+!":
-                self._position += 1
-            elif character in "/\\":
-                self._position += 1
-                self._skip_field("/" if character == "/" else self._take(), pattern=True)
-                while self._peek() in "IM":
-                    self._position += 1
-            else:
-                return
-
-    def _skip_field(self, delimiter: str, *, pattern: bool) -> None:
-        """Skip to after the delimiter that ends a field."""
-        while (character := self._take()) != delimiter:
-            if character == "\\":
-                self._position += 1
-            elif character == "[" and pattern and self._classes:
-                self._skip_class()
-
-    def _skip_class(self) -> None:
-        self._position += self._peek() == "^"
-        self._position += self._peek() == "]"
-        while self._take() != "]":
-            pass
-
-    def _command(self) -> bool:
-        """Skip one command; return whether it runs something."""
-        letter = self._take()
-        if letter == "e":
-            return True
-        if letter in _SED_UNTIL_LINE:
-            self._skip_line(is_file=letter in "wW")
-        elif letter in ":btTv":
-            while self._position < len(self._script) and self._peek() not in ";\n":
-                self._position += 1
-        elif letter in "sy":
-            delimiter = self._take()
-            if delimiter in "\\\n":
-                raise _SedUnknown
-            self._skip_field(delimiter, pattern=letter == "s")
-            self._skip_field(delimiter, pattern=False)
-            return self._flags()
-        elif letter not in _SED_PLAIN:
+    def take(pattern: str) -> re.Match[str]:
+        nonlocal position
+        match = re.compile(pattern, re.DOTALL).match(script, position)
+        if match is None:
             raise _SedUnknown
+        position = match.end()
+        return match
+
+    def skip_field(delimiter: str, *, pattern: bool) -> None:
+        """Skip to after the delimiter that ends a field."""
+        end = re.escape(delimiter)
+        has_classes = pattern and classes and delimiter != "["
+        take((rf"(?:\\.|\[\^?+\]?+[^]]*+\]|[^\\\[{end}])*+" if has_classes else rf"(?:\\.|[^\\{end}])*+") + end)
+
+    while True:
+        take(r"(?:[ \t\n;]|#(?:\\.|[^\\\n])*+\\?)*+")
+        if position == len(script):
+            return
+        while (address := take(r"[\d \t,$~+!]*+(?:(/)|\\(.))?+"))[1] or address[2]:
+            skip_field(address[1] or address[2], pattern=True)
+            take("[IM]*")
+        letter = take(".")[0]
+        if letter == "e":
+            yield None
+        elif letter in _SED_UNTIL_LINE:
+            line = take(_SED_LINE)[0]
+            if letter in "wW":
+                yield line.strip()
+        elif letter in ":btTv":
+            take(r"[^;\n]*")
+        elif letter in "sy":
+            delimiter = take(r"[^\\\n]")[0]
+            skip_field(delimiter, pattern=letter == "s")
+            skip_field(delimiter, pattern=False)
+            take("[gpiImM0-9]*")
+            flag = take(r"[ew]|(?=[ \t\n;}#])|\Z")[0]
+            if flag:
+                yield None if flag == "e" else take(_SED_LINE)[0].strip()
+        elif letter in _SED_PLAIN:
+            take(r"[\d ]*")
         else:
-            while self._position < len(self._script) and (self._peek().isdigit() or self._peek() == " "):
-                self._position += 1
-        return False
-
-    def _flags(self) -> bool:
-        while self._position < len(self._script) and self._peek() not in " \t\n;}#":
-            letter = self._take()
-            if letter == "e":
-                return True
-            if letter == "w":
-                self._skip_line(is_file=True)
-                return False
-            if letter not in _SED_FLAGS:
-                raise _SedUnknown
-        return False
-
-    def _skip_line(self, *, is_file: bool = False) -> None:
-        start = self._position
-        while self._position < len(self._script) and self._peek() != "\n":
-            self._position += 2 if self._peek() == "\\" else 1
-        if is_file:
-            self.writes.append(self._script[start : self._position].strip())
-        self._position += 1
+            raise _SedUnknown
 
 
 class SedScripts:
     """The scripts among the arguments of sed; `files` is true if one of them is read from a file."""
 
     def __init__(self, arguments: Sequence[str | None]) -> None:
-        self.scripts: list[str | None] = []
-        self.files = False
-        self.in_place = False
-        operands: list[str | None] = []
-        index = 0
-        while index < len(arguments):
-            word = arguments[index]
-            index += 1
-            if word is None or not word.startswith("-") or word == "-":
-                operands.append(word)
-            elif word == "--":
-                operands += arguments[index:]
-                break
-            elif word.startswith("--"):
-                index += self._long(word, arguments[index] if index < len(arguments) else None)
-            else:
-                index += self._short(word, arguments[index] if index < len(arguments) else None)
-        if not self.scripts and not self.files and operands:
-            self.scripts.append(operands[0])
-
-    def _long(self, word: str, following: str | None) -> int:
-        name, equals, value = word[2:].partition("=")
-        if name and "expression".startswith(name):
-            self.scripts.append(value if equals else following)
-            return not equals
-        if name and "file".startswith(name):
-            self.files = True
-            return not equals
-        self.in_place = self.in_place or bool(name and "in-place".startswith(name))
-        return not equals and bool(name) and "line-length".startswith(name) and name != "l"
-
-    def _short(self, word: str, following: str | None) -> int:
-        for place, letter in enumerate(word[1:], 1):
-            rest = word[place + 1 :]
-            if letter == "e":
-                self.scripts.append(rest or following)
-                return not rest
-            if letter == "f":
-                self.files = True
-                return not rest
-            if letter == "l":
-                return not rest
-            if letter in "iI":
-                self.in_place = True
-                return 0
-        return 0
+        self.scripts = programs.option_values(arguments, "e", "expression", stops="fliI")
+        self.files = programs.has_flag(arguments, "f", "file", values="eliI")
+        self.in_place = programs.has_flag(arguments, "iI", "in-place", values="efl")
+        if not self.scripts and not self.files:
+            options = programs.Options("efl", ("expression", "file", "line-length"))
+            self.scripts = programs.positionals(arguments, options)[:1]

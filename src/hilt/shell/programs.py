@@ -476,8 +476,10 @@ def has_flag(words: Sequence[str | None], letters: str, *names: str, values: str
     return False
 
 
-def option_values(words: Sequence[str | None], letters: str, *names: str, stops: str = "") -> list[str | None]:
-    """Return the values of these options, attached or in the next word."""
+def option_values(
+    words: Sequence[str | None], letters: str, *names: str, stops: str = "", exact: bool = False
+) -> list[str | None]:
+    """Return the values of these options, attached or in the next word; with `exact`, no abbreviated ones."""
     values: list[str | None] = []
     for index, word in enumerate(words):
         if word == "--":
@@ -487,7 +489,7 @@ def option_values(words: Sequence[str | None], letters: str, *names: str, stops:
         following = words[index + 1] if index + 1 < len(words) else None
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
-            if name and any(full.startswith(name) for full in names):
+            if name and any(full == name or (not exact and full.startswith(name)) for full in names):
                 values.append(value if equals else following)
             continue
         for place, letter in enumerate(word[1:], 1):
@@ -498,18 +500,9 @@ def option_values(words: Sequence[str | None], letters: str, *names: str, stops:
     return values
 
 
-def long_values(values: Sequence[str | None], name: str, *, exact: bool = False) -> list[str | None]:
-    """Return the values of one long option, abbreviated or not."""
-    texts: list[str | None] = []
-    for index, value in enumerate(values):
-        if value == "--":
-            break
-        if value is None or not value.startswith("--"):
-            continue
-        option, equals, text = value[2:].partition("=")
-        if option == name or (not exact and len(option) > 1 and name.startswith(option)):
-            texts.append(text if equals else values[index + 1] if index + 1 < len(values) else None)
-    return texts
+def long_values(words: Sequence[str | None], name: str, *, exact: bool = False) -> list[str | None]:
+    """Return the values of one long option."""
+    return option_values(words, "", name, exact=exact)
 
 
 def command_at(values: Sequence[str | None], options: Options, *, assignments: bool = False) -> tuple[int, bool]:

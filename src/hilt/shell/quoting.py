@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 _LITERAL = str.maketrans("", "", "\\'\"`$*?[]{}~<>()|&;!# \t\n")
+_ANSI_BODY = r"(?:[^'\\]|\\.)*+\\?"
+_ANSI_ESCAPE = r"\\(?:(x[0-9a-fA-F]{0,2}|u[0-9a-fA-F]{0,4}|U[0-9a-fA-F]{0,8})|([0-7]{1,3})|c(.)|(.?))"
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -155,34 +158,16 @@ class _Unquoting:
 
 def _ansi(text: str, position: int) -> tuple[str, int]:
     """Return the value of a $'...' string whose text starts here, and the offset after it."""
-    pieces: list[str] = []
-    while position < len(text):
-        character = text[position]
-        if character == "'":
-            return "".join(pieces), position + 1
-        if character != "\\":
-            pieces.append(character)
-            position += 1
-            continue
-        value, position = _ansi_escape(text, position + 1)
-        pieces.append(value)
-    return "".join(pieces), position
+    body = re.compile(_ANSI_BODY, re.DOTALL).match(text, position)
+    end = position if body is None else body.end()
+    return re.sub(_ANSI_ESCAPE, _ansi_character, text[position:end], flags=re.DOTALL), min(end + 1, len(text))
 
 
-def _ansi_escape(text: str, position: int) -> tuple[str, int]:
-    letter = text[position : position + 1]
-    if letter in ("x", "u", "U"):
-        limit = {"x": 2, "u": 4, "U": 8}[letter]
-        end = position + 1
-        while end < len(text) and end <= position + limit and text[end] in "0123456789abcdefABCDEF":
-            end += 1
-        number = int(text[position + 1 : end] or "0", 16)
-        return (chr(number) if 0 < number < 0x110000 else ""), end
-    if letter and letter in "01234567":
-        end = position
-        while end < len(text) and end < position + 3 and text[end] in "01234567":
-            end += 1
-        return chr(int(text[position:end], 8) & 0xFF), end
-    if letter == "c":
-        return chr(ord(text[position + 1 : position + 2] or "@") & 0x1F), position + 2
-    return _ESCAPES.get(letter, letter), position + 1
+def _ansi_character(escape: re.Match[str]) -> str:
+    hexadecimal, octal, control, letter = escape.groups()
+    if hexadecimal is not None:
+        number = int(hexadecimal[1:] or "0", 16)
+        return chr(number) if 0 < number < 0x110000 else ""
+    if octal is not None:
+        return chr(int(octal, 8) & 0xFF)
+    return chr(ord(control) & 0x1F) if control is not None else _ESCAPES.get(letter, letter)

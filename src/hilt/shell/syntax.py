@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
@@ -236,8 +237,6 @@ class Source:
 
     def _widen_patterns(self) -> None:
         """Read patterns such as !(a|b) as plain wildcards; quotes or a redirection could change their meaning."""
-        import re
-
         if not any(sign in self.joined for sign in "'\"`>\\"):
             self._parse(re.sub(r"[?*+@!]\([\w.*?|/-]*\)", lambda match: "*" * len(match[0]), self.joined))
 
@@ -682,13 +681,7 @@ def _check_characters(text: str) -> None:
 
 def _continuations(text: str) -> list[int]:
     """Return the offsets of backslash newline pairs whose backslash is not itself escaped."""
-    offsets = []
-    position = text.find("\\")
-    while position >= 0:
-        if text[position + 1 : position + 2] == "\n":
-            offsets.append(position)
-        position = text.find("\\", position + 2)
-    return offsets
+    return [escape.start() for escape in re.finditer(r"(?s)\\.", text) if escape[0] == "\\\n"]
 
 
 def descendants(root: Node) -> Iterator[Node]:
@@ -913,40 +906,14 @@ def _assignment(source: Source, node: Node) -> Assignment:
 
 def remove_backslashes(text: str, *, quoted: bool) -> str:
     """Return text in backticks without the backslashes that bash removes from it."""
-    pieces = []
-    position = 0
-    while position < len(text):
-        following = text[position + 1 : position + 2]
-        if text[position] == "\\" and following and (following in "`\\$" or (quoted and following == '"')):
-            position += 1
-        pieces.append(text[position])
-        position += 1
-    return "".join(pieces)
+    return re.sub(r'\\([`\\$"])' if quoted else r"\\([`\\$])", r"\1", text)
 
 
 def _split_backticks(text: str) -> list[str]:
-    pieces = [""]
-    position = 0
-    while position < len(text):
-        if text[position] == "\\":
-            pieces[-1] += text[position : position + 2]
-            position += 2
-            continue
-        if text[position] == "`":
-            pieces.append("")
-        else:
-            pieces[-1] += text[position]
-        position += 1
-    return pieces
+    # a text with a NUL is not parsed
+    return re.sub(r"(?s)(\\.)|`", lambda sign: sign[1] or "\0", text).split("\0")
 
 
 def _contains_unescaped(text: str, sign: str) -> bool:
-    position = 0
-    while position < len(text):
-        if text[position] == "\\":
-            position += 2
-            continue
-        if text.startswith(sign, position):
-            return True
-        position += 1
-    return False
+    end = re.escape(sign)
+    return re.match(rf"(?s)(?:\\.|(?!{end})[^\\])*+{end}", text) is not None
