@@ -67,14 +67,15 @@ class Place:
         (self.root / ".hilt/hooks.yaml").write_text(json.dumps({"hooks": entries}))
 
     def hooks(self) -> Hooks:
-        sets = hooks.load(
+        sets = hooks.of_files(
             config=str(self.config),
             root=str(self.root),
-            session=self.session,
             names=lambda: NAMES,
             trusted=lambda name, data: self.trusted,
             home=HOME,
         )
+        if self.session is not None:
+            sets.append(hooks.of_session(self.session, lambda: NAMES, HOME))
 
         def change(work: Any) -> Any:
             self.session = work(self.session)
@@ -452,7 +453,7 @@ def test_a_projects_hooks_run_only_when_all_their_files_are_trusted(place):
 
 def _load(place: Place, trusted: Any) -> list[Any]:
     config, root = str(place.config), str(place.root)
-    return hooks.load(config=config, root=root, session=None, names=lambda: NAMES, trusted=trusted)
+    return hooks.of_files(config=config, root=root, names=lambda: NAMES, trusted=trusted)
 
 
 @pytest.mark.parametrize("name", [".hilt/hooks.yaml", ".hilt/hooks", ".hilt/hooks/check.sh", ".hilt/hooks/deep"])

@@ -356,26 +356,12 @@ def _joined(*texts: str) -> str:
 # --- where hooks come from ----------------------------------------------------------------------------------------
 
 
-def load(
-    *,
-    config: str,
-    root: str,
-    session: Json,
-    names: Callable[[], Names],
-    trusted: Trusts,
-    home: str = "",
-) -> list[HookSet]:
-    """Load the hooks of the user, the project and the session; `session` is the value stored under HOOKS.
+def of_files(*, config: str, root: str, names: Callable[[], Names], trusted: Trusts, home: str = "") -> list[HookSet]:
+    """Load the hooks of the user and the project.
 
     `trusted` returns whether the user trusts a file with this content. A project's hooks run only if the user trusts
     all of `project_files`.
     """
-    sets = of_files(config=config, root=root, names=names, trusted=trusted, home=home)
-    return sets if session is None else [*sets, of_session(session, names, home)]
-
-
-def of_files(*, config: str, root: str, names: Callable[[], Names], trusted: Trusts, home: str = "") -> list[HookSet]:
-    """Load the hooks of the user and the project."""
     sets = [_personal(config, names, home), _project(root, names, trusted, home)]
     return [hook_set for hook_set in sets if hook_set is not None]
 

@@ -433,10 +433,10 @@ def pipe() -> tuple[FileIO, FileIO]:
     return FileIO(reading, "rb"), FileIO(writing, "wb")
 
 
-def wait_readable(file: FileIO | Child, deadline: float, events: int = select.POLLIN) -> bool:
-    """Wait until there is data or end of file, without `events` only for the end; False at the deadline."""
+def wait_readable(file: FileIO | Child, deadline: float) -> bool:
+    """Wait until there is data or end of file; False at the deadline."""
     poller = select.poll()
-    poller.register(file, events)
+    poller.register(file, select.POLLIN)
     return bool(poller.poll(milliseconds(deadline)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from hilt.context import Context
@@ -30,36 +30,20 @@ class Replaced(NamedTuple):
 
 def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) -> list[list[Replaced]]:
     """Return the matches in each text; no text may exceed the limit after replacement."""
-    with _in_memory(texts) if hasattr(os, "memfd_create") else _on_disk(ctx, texts) as files:
-        return _find_with(ctx, pattern, texts, files, limit)
-
-
-class _TextFiles(NamedTuple):
-    """Texts as files: their folder, their numbered names, and their descriptors."""
-
-    folder: int
-    prefix: str
-    first: int
-    fds: tuple[int, ...] = ()
-
-
-def _find_with(
-    ctx: Context, pattern: Pattern, texts: Sequence[bytes], files: _TextFiles, limit: int
-) -> list[list[Replaced]]:
     replacements: list[list[Replaced]] = [[] for _ in texts]
     sizes = [len(text) for text in texts]
     complete = False
-    names = [f"{files.prefix}{number}" for number in range(files.first, files.first + len(texts))]
     argv = [ripgrep.program(), "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
     if sum(sizes) < SMALL_BYTES:
         argv.append("--threads=1")  # starting another thread takes longer
-    argv += [*ripgrep.pattern_arguments(pattern), "--", *names]
+    argv += [*ripgrep.pattern_arguments(pattern), "--", *ripgrep.open_files(len(texts))]
     with ExitStack() as stack:
+        folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, folder)
+        fds = tuple(stack.enter_context(_opened(text)) for text in texts)
         try:
             stream = stack.enter_context(
-                ctx.processes.stream(
-                    argv, cwd=files.folder, env={}, fds=files.fds, seconds=SECONDS, memory=MEMORY_BYTES
-                )
+                ctx.processes.stream(argv, cwd=folder, env={}, fds=fds, seconds=SECONDS, memory=MEMORY_BYTES)
             )
         except ToolError as error:
             raise ripgrep.broken() if error.code in ripgrep.UNUSABLE else error from None
@@ -71,7 +55,7 @@ def _find_with(
             complete = complete or event["type"] == "summary"
             if event["type"] == "match":
                 data = event["data"]
-                index = int(data["path"]["text"].rpartition("/")[2]) - files.first
+                index = int(data["path"]["text"].rpartition("/")[2]) - ripgrep.FIRST_FD
                 for replaced in _replaced(data, data["absolute_offset"], texts[index]):
                     sizes[index] += len(replaced.new) - (replaced.end - replaced.start)
                     if sizes[index] > limit:
@@ -128,47 +112,18 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _in_memory(texts: Sequence[bytes]) -> Iterator[_TextFiles]:
-    """Yield the texts as anonymous files: fast to create, and deleted with the last process that uses them."""
+def _opened(text: bytes) -> Iterator[int]:
+    """Yield the descriptor of an anonymous file, which is deleted with the last process that uses it."""
     with ExitStack() as stack:
-        folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        stack.callback(os.close, folder)
-        fds = []
-        for text in texts:
+        if hasattr(os, "memfd_create"):
             descriptor = os.memfd_create("text", os.MFD_CLOEXEC)
             stack.callback(os.close, descriptor)
-            _write(descriptor, text)
-            fds.append(descriptor)
-        # the descriptors as the program inherits them, from 3 on
-        yield _TextFiles(folder, "/proc/self/fd/", 3, tuple(fds))
+        else:
+            from tempfile import TemporaryFile
 
-
-def _write(descriptor: int, text: bytes) -> None:
-    view = memoryview(text)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-@contextmanager
-def _on_disk(ctx: Context, texts: Sequence[bytes]) -> Iterator[_TextFiles]:
-    """Yield a private folder with the texts as files."""
-    # next to long outputs: private to the user, and removed by age if the process is killed
-    os.makedirs(ctx.overflow.directory, mode=0o700, exist_ok=True)
-    path = os.path.join(ctx.overflow.directory, f"replacing-{os.urandom(8).hex()}")
-    os.mkdir(path, 0o700)
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for number, text in enumerate(texts):
-            descriptor = os.open(str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-            try:
-                _write(descriptor, text)
-            finally:
-                os.close(descriptor)
-        yield _TextFiles(folder, "./", 0)
-    finally:
-        for number in range(len(texts)):
-            with suppress(FileNotFoundError):
-                os.unlink(str(number), dir_fd=folder)
-        os.close(folder)
-        with suppress(OSError):
-            os.rmdir(path)
+            descriptor = stack.enter_context(TemporaryFile()).fileno()
+        view = memoryview(text)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
