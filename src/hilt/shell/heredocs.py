@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+import re
 from typing import NamedTuple
 
 from hilt.shell.quoting import unquote
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
-
+_EXPANSION = r"""\$(?:\([^()'"`\\\n\#<]*\)|\{[^{}'"`\\\n$(<]*\}|[\w?\#$!@*-]|(?![({['"\\]))"""
 # Only text in which the ends of quotes, comments and subscripts are unambiguous; any other text is left unchanged.
 _TOKENS = r"""
     (?P<comment>(?<![^ \t\n;&|()<>])\#[^\n]*)
@@ -21,8 +18,7 @@ _TOKENS = r"""
   | (?:[^ \t\n;&|()<>\\'"`$\#[]|(?<!\w)\[|(?<=[^ \t\n;&|()<>])\#)+
   | (?:EXPANSION|[<>]\([^()'"`\\\n\#<]*\)|\\[^\n])\#*
   | \\\n(?=[ \t]) | [ \t;&|)>] | (?<![?*+@!])\((?!\() | <<<(?![<\\]) | <(?![<(\\])
-    """
-_EXPANSION = r"""\$(?:\([^()'"`\\\n\#<]*\)|\{[^{}'"`\\\n$(<]*\}|[\w?\#$!@*-]|(?![({['"\\]))"""
+    """.replace("EXPANSION", _EXPANSION)
 _EXPANDED = ("$(", "${", "$[", "`")
 
 
@@ -56,9 +52,10 @@ def remove_heredocs(text: str) -> StrippedSource | None:
     characters = list(text)
     bodies: list[Body] = []
     pending: list[re.Match[str]] = []
+    tokens = re.compile(_TOKENS, re.VERBOSE | re.DOTALL)
     position, last_operator = 0, text.rfind("<<")
     while pending or position <= last_operator:
-        token = _pattern().match(text, position)
+        token = tokens.match(text, position)
         if token is None or (pending and "\n" in (token["quoted"] or "")):
             return None
         position = token.end()
@@ -93,10 +90,3 @@ def _body(text: str, begin: int, token: re.Match[str]) -> tuple[Body | None, int
             break  # the shell joins it with the next line before it looks for the delimiter
         start = end + 1
     return None, begin
-
-
-@cache
-def _pattern() -> re.Pattern[str]:
-    import re
-
-    return re.compile(_TOKENS.replace("EXPANSION", _EXPANSION), re.VERBOSE | re.DOTALL)
