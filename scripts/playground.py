@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 from hilt.agents.durable.leases import AgentOwner
 from hilt.agents.starting import transcripts_of
 from hilt.runtime import Runtime
-from hilt.state.approvals import Approvals
+from hilt.state.approvals import attend
 from hilt.state.roster import AgentLimits, AgentOutcome, AgentProfile, NewAgent
 from hilt.state.spending import Spending
 from hilt.surfaces.cli.serve import PORT, open_browser
@@ -298,8 +298,7 @@ def serve(place: Path) -> int:
         assert port is not None
         api = Api(port, tokens)
         play(api)
-        approvals = stack.enter_context(closing(Approvals(runtime.parts.state)))
-        stack.enter_context(approvals.attend("playground"))
+        stack.enter_context(attend(runtime.parts.state))
         ask(api)
         sys.stdout.writelines(lines)
         sys.stdout.flush()

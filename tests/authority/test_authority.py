@@ -21,7 +21,7 @@ from hilt.call import ApprovalRequest, Call, Output, Result, Touch, UserAnswer
 from hilt.declaration import Tool, Traits, tool
 from hilt.policy.modes import MODES
 from hilt.runtime import Runtime
-from hilt.state.approvals import Approvals
+from hilt.state.approvals import Approvals, attend
 from hilt.state.session_values import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
@@ -803,7 +803,7 @@ def repeat(runtime: Runtime, approval: str, name: str, /, **args: Any) -> Result
 
 APPROVING = """
 import sys
-from hilt.state.approvals import Approvals
+from hilt.state.approvals import Approvals, attend
 approvals = Approvals(sys.argv[1])
 approvals.answer(sys.argv[2], approved=sys.argv[3] == "yes", reason="not now", by="ann")
 approvals.close()
@@ -962,7 +962,7 @@ def test_a_call_waits_only_while_a_user_is_available(world):
     approvals = Approvals(world.state)
     results: list[Result] = []
     with world.runtime() as runtime:
-        with approvals.attend("console", runtime.parts.id):
+        with attend(world.state):
             waiting = threading.Thread(target=lambda: results.append(runtime.call("write_file", path="a", content="x")))
             waiting.start()
             deadline = time.monotonic() + 60
@@ -972,7 +972,7 @@ def test_a_call_waits_only_while_a_user_is_available(world):
             waiting.join(60)
         assert [code(result) for result in results] == ["ok"]
 
-        with approvals.attend("console", runtime.parts.id):
+        with attend(world.state):
             waiting = threading.Thread(target=lambda: results.append(runtime.call("write_file", path="a", content="y")))
             waiting.start()
             while not approvals.pending(runtime.parts.id) and time.monotonic() < deadline:

@@ -89,6 +89,6 @@ def test_withdrawn_questions_have_no_answers(state):
 
 def test_a_person_is_available_while_they_attend(state):
     with closing(Approvals(state)) as store:
-        with approvals.attend(state, "console"):
-            assert store.attended("w")
-        assert not store.attended("w")
+        with approvals.attend(state):
+            assert store.attended()
+        assert not store.attended()

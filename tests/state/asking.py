@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from hilt.call import ApprovalRequest
 from hilt.errors import ToolError
+from hilt.state import approvals as module
 from hilt.state.approvals import Approvals, call_digest
 
 CALL = ApprovalRequest(
@@ -43,7 +44,7 @@ def use(approvals: Approvals, number: str) -> str:
 
 def attend(approvals: Approvals, number: str) -> str:
     """Attend until this process is killed."""
-    with approvals.attend("console"):
+    with module.attend(sys.argv[2]):
         print("there", flush=True)
         time.sleep(600)
     return "gone"

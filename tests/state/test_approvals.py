@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from hilt.call import ApprovalRequest
 from hilt.errors import ToolError
-from hilt.state import approvals as module
-from hilt.state.approvals import Approval, Approvals, call_digest, refusal
+from hilt.state.approvals import Approval, Approvals, attend, call_digest, refusal
 from hilt.state.db import Database
 from hilt.state.tables import MIGRATIONS
 from tests.databases import connected
@@ -173,7 +172,7 @@ def test_an_invalid_id_is_not_found(approvals, id):
 def test_reading_creates_no_database(tmp_path):
     reader = Approvals(str(tmp_path / "state"))
 
-    assert (reader.pending(), reader.grants(), reader.attended("w")) == ([], [], False)
+    assert (reader.pending(), reader.grants(), reader.attended()) == ([], [], False)
     assert code(lambda: reader.find("ab")) == "not_found"
     assert code(lambda: reader.revoke("ab")) == "not_found"
     assert os.listdir(tmp_path) == []
@@ -458,33 +457,16 @@ def test_revoking_an_invalid_id_revokes_nothing(approvals, id):
 # --- attendance ---------------------------------------------------------------------------------------------------
 
 
-def test_a_workspace_is_attended_while_a_user_is_available(approvals, tmp_path):
-    reader = Approvals(str(tmp_path))
-    assert not reader.attended("w")
+def test_a_user_is_available_while_a_process_attends(approvals, tmp_path):
+    assert not approvals.attended()
 
-    with approvals.attend("console"):
-        assert reader.attended("w")
-    assert not reader.attended("w")
-
-    with approvals.attend("terminal", "w"):
-        assert (reader.attended("w"), reader.attended("v")) == (True, False)
-    reader.close()
-
-
-def test_a_heartbeat_is_renewed(approvals, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
-    deadline = time.monotonic() + HANG_SECONDS
-
-    with approvals.attend("console"):
-        change(tmp_path, "UPDATE attendance SET beat_at=1")
-        while not approvals.attended("w"):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+    with attend(str(tmp_path)), attend(str(tmp_path)):
+        assert approvals.attended()
+    assert not approvals.attended()
 
 
 @pytest.mark.starts_processes
-@pytest.mark.parametrize("seconds", [-3600, 3600])
-def test_a_heartbeat_from_the_past_or_the_future_is_ignored(approvals, tmp_path, seconds):
+def test_no_user_is_available_once_the_process_that_attends_is_killed(approvals, tmp_path):
     process = start("attend", str(tmp_path), "")
     assert process.stdin is not None
     assert process.stdout is not None
@@ -492,15 +474,12 @@ def test_a_heartbeat_from_the_past_or_the_future_is_ignored(approvals, tmp_path,
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "there\n"
-        assert approvals.attended("w")
+        assert approvals.attended()
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    assert approvals.attended("w")  # not stale yet
 
-    change(tmp_path, "UPDATE attendance SET beat_at=beat_at+?", seconds * 10**9)
-
-    assert not approvals.attended("w")
+    assert not approvals.attended()
 
 
 # --- many processes -----------------------------------------------------------------------------------------------

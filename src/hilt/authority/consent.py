@@ -121,7 +121,7 @@ class Consent:
         if self._settings["approve"] is not None or self._approves_all or self._asker is not None:
             return True
         attendant = ctx.attendant
-        return (attendant is not None and attendant.can_ask) or self._approvals().attended(self._place.id)
+        return (attendant is not None and attendant.can_ask) or self._approvals().attended()
 
     def _answered(self, asked: ApprovalRequest, digest: str, ctx: Context) -> UserAnswer | None:
         automatic = self._settings["approve"]
@@ -140,7 +140,7 @@ class Consent:
             return asker(asked)
         from hilt.authority.elsewhere import ask_both, ask_here
 
-        if not approvals.attended(workspace):
+        if not approvals.attended():
             answer: UserAnswer = ask_here(ask_until, asked, ctx.fence)
             return answer
         seconds = self._settings["approvals.timeout_s"]
@@ -173,7 +173,7 @@ class Consent:
         approvals, workspace = self._approvals(), self._place.id
         seconds = self._settings["approvals.timeout_s"]
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
-        if approvals.attended(workspace):
+        if approvals.attended():
             pending = approvals.wait(pending.id, lambda seconds: self._pause(seconds, ctx.fence, pending))
             if pending.state == "preview" and approvals.use_preview(workspace, ctx.session, digest):
                 raise PreviewWanted
@@ -185,7 +185,7 @@ class Consent:
         from hilt.state.approvals import refusal
 
         fence.check()
-        if not self._approvals().attended(self._place.id):
+        if not self._approvals().attended():
             raise refusal(pending)  # the question stays pending
         time.sleep(seconds)
 

@@ -70,7 +70,7 @@ def ask_elsewhere(
     With `ask_until`, the user at this process is asked too.
     """
     place = authority.place
-    if not authority.approvals().attended(place.id):
+    if not authority.approvals().attended():
         raise _nobody()
     stored_questions = [question_json(question) for question in questions]
     with closing(Questions(place.state)) as store:
@@ -79,7 +79,7 @@ def ask_elsewhere(
 
         def pause(seconds: float) -> None:
             ctx.fence.check()
-            if not authority.approvals().attended(place.id):
+            if not authority.approvals().attended():
                 raise _nobody()
             time.sleep(seconds)
 

@@ -86,7 +86,7 @@ class SessionPrincipal:
             return questioner(questions)
         from hilt.authority.elsewhere import ask_elsewhere, ask_here
 
-        if ask_until is not None and not authority.approvals().attended(authority.place.id):
+        if ask_until is not None and not authority.approvals().attended():
             answers: dict[str, Any] = ask_here(ask_until, questions, self._ctx.fence)
             return answers
         return ask_elsewhere(authority, self._ctx, questions, ask_until)

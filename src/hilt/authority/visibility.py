@@ -40,7 +40,7 @@ def lacks_person(authority: Authority, tool: Tool, *, client_asks: bool) -> str 
     """Return why a tool that needs a user is hidden, or None; `client_asks` is whether the client can ask one."""
     if not tool.traits.needs_person or client_asks or authority.settings["approve"] in ("once", "always", "all"):
         return None
-    return None if authority.approvals().attended(authority.place.id) else "no user is available to ask"
+    return None if authority.approvals().attended() else "no user is available to ask"
 
 
 def lacks_display(authority: Authority, tool: Tool) -> str | None:

@@ -6,8 +6,8 @@ A person may answer at any of several surfaces: the first answer counts.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from hilt.authority.elsewhere import first_answer, first_answers, question_json
@@ -16,6 +16,7 @@ from hilt.formats.times import Moment
 from hilt.state.approvals import POLL_SECONDS as POLL_SECONDS
 from hilt.state.approvals import Approval as Approval
 from hilt.state.approvals import Approvals
+from hilt.state.approvals import attend as attend
 from hilt.state.questions import ANSWER_CHARACTERS as ANSWER_CHARACTERS
 from hilt.state.questions import Questions
 from hilt.state.questions import QuestionSet as QuestionSet
@@ -89,13 +90,6 @@ def settled_by(approval: Approval) -> FirstAnswer | None:
     return FirstAnswer(kind, approval.reason, approval.answered_by, Moment(approval.answered_at))
 
 
-@contextmanager
-def attend(state: str, kind: str) -> Iterator[None]:
-    """Announce that a person is available to answer in all workspaces, while the context lasts."""
-    with closing(Approvals(state)) as store, store.attend(kind):
-        yield
-
-
 # --- questions ------------------------------------------------------------------------------------------------------
 
 
@@ -123,14 +117,14 @@ def answer_questions(state: str, id: str, answers: Mapping[str, Json], *, by: st
 def offer(runtime: Runtime, session: str, asked: ApprovalRequest, digest: str) -> str | None:
     """Store a call for approval if a person elsewhere is available to answer, and return its id."""
     approvals, seconds = runtime.parts.authority.approvals(), runtime.settings["approvals.timeout_s"]
-    if not approvals.attended(runtime.parts.id):
+    if not approvals.attended():
         return None
     return approvals.ask(runtime.parts.id, session, digest, asked, seconds=seconds).id
 
 
 def offer_questions(runtime: Runtime, session: str, questions: Sequence[Any]) -> str | None:
     """Store questions if a person elsewhere is available to answer, and return their id."""
-    if not runtime.parts.authority.approvals().attended(runtime.parts.id):
+    if not runtime.parts.authority.approvals().attended():
         return None
     stored, seconds = [question_json(question) for question in questions], runtime.settings["approvals.timeout_s"]
     with closing(Questions(runtime.parts.state)) as store:

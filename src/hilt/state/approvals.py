@@ -2,18 +2,16 @@
 
 An approval is bound to one exact call, can be used once, and expires. It is valid in the session that asked; if that
 session ends with its connection, also in the next one. Every state change is a single transaction, so that only one of
-two racing processes wins. Heartbeats show whether a user is available to answer: rows that a surface refreshes for as
-long as it can prompt a person.
+two racing processes wins. A surface marks its process for as long as it can prompt a person.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Literal, NamedTuple
 
 from hilt.call import ApprovalRequest, Json, ShownFile
@@ -21,6 +19,7 @@ from hilt.call import UserAnswer as UserAnswer  # askers in users' code import i
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
+from hilt.state.locks import ProcessMark, read_mark
 from hilt.state.stored_runs import NoteRun, no_note
 from hilt.state.tables import is_id_prefix, open_state, with_prefix
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 # so that a model cannot fill the disk or a person's screen; callers choose the names of sessions and their own
 PENDING_MAX = {"session": 100, "calling program": 200, "workspace": 300, "user": 1000}
 KEPT_DAYS = 7  # how long settled approvals are kept for review
-BEAT_SECONDS = 5.0
-STALE_SECONDS = 20.0  # age at which a heartbeat is stale
 POLL_SECONDS = 0.25  # how often to check for the answer of another process
 REASON_CHARACTERS = 2000
 CONNECTION = "mcp-"  # prefix of sessions that end with their connection; the client then reconnects as a new one
@@ -40,6 +37,7 @@ CONNECTION = "mcp-"  # prefix of sessions that end with their connection; the cl
 State = Literal["pending", "approved", "preview", "denied", "used", "expired"]
 
 _SECOND = 1_000_000_000
+_ATTENDING = "attending"  # folder with the marks of processes that can prompt a person
 _COLUMNS = (
     "id, workspace, session, digest, asked, state, reason, answered_by, asked_at, answered_at, expires_at, answer"
 )
@@ -99,6 +97,7 @@ class Approvals:
         self._db = open_state(directory)
         self.close = self._db.close
         self._note_run = note_run
+        self._attending = os.path.join(directory, _ATTENDING)
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -294,45 +293,24 @@ class Approvals:
             )
         return grant
 
-    # --- heartbeats -----------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def attend(self, kind: str, workspace: str = "") -> Iterator[None]:
-        """Announce that a user is available to answer, for one workspace or for all, while the context lasts."""
-        id = os.urandom(8).hex()
-        ended = threading.Event()
-
-        def beat() -> None:
-            query = "INSERT INTO attendance VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET beat_at=excluded.beat_at"
-            self._db.write(lambda db: db.execute(query, (id, kind, workspace, time.time_ns())))
-
-        def beat_until_ended() -> None:
-            while not ended.wait(BEAT_SECONDS):
-                with suppress(ToolError):  # the next beat may succeed; without one, the heartbeat becomes stale
-                    beat()
-
-        beat()
-        thread = threading.Thread(target=beat_until_ended, name="hilt-attend", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-            with suppress(ToolError):  # a row that cannot be deleted becomes stale
-                self._db.write(lambda db: db.execute("DELETE FROM attendance WHERE id=?", (id,)))
-
-    def attended(self, workspace: str) -> bool:
-        """Whether a user is available to answer for this workspace."""
-        now, span = time.time_ns(), int(STALE_SECONDS * _SECOND)
-        # a beat from the future means the clock was set back: it would never become stale
-        query = "SELECT 1 FROM attendance WHERE workspace IN ('', ?) AND beat_at BETWEEN ? AND ? LIMIT 1"
-        return bool(self._db.rows(query, (workspace, now - span, now + span)))
+    def attended(self) -> bool:
+        """Whether a user is available to answer."""
+        with suppress(FileNotFoundError):
+            names = [name for name in os.listdir(self._attending) if not name.startswith(".")]
+            return any(read_mark(self._attending, name) is not None for name in names)
+        return False
 
     def _load(self, condition: str, values: Sequence[object]) -> list[Approval]:
         if not self._db.exists():
             return []
         return self._db.read(lambda db: _select(db, condition, values))
+
+
+@contextmanager
+def attend(directory: str) -> Iterator[None]:
+    """Announce that a user is available to answer, in all workspaces, while the context lasts."""
+    with closing(ProcessMark(os.path.join(directory, _ATTENDING), os.urandom(8).hex())):
+        yield
 
 
 def refusal(approval: Approval) -> ToolError:
@@ -426,11 +404,10 @@ def _storable(text: str) -> str:
 
 
 def _expire(db: sqlite3.Connection, now: int) -> None:
-    """Mark expired approvals; delete old approvals, expired grants and stale heartbeats."""
+    """Mark expired approvals; delete old approvals and expired grants."""
     db.execute("UPDATE approvals SET state='expired' WHERE state='pending' AND expires_at<=?", (now,))
     db.execute("DELETE FROM approvals WHERE expires_at<?", (now - KEPT_DAYS * 86400 * _SECOND,))
     db.execute("DELETE FROM grants WHERE expires_at<=?", (now,))
-    db.execute("DELETE FROM attendance WHERE beat_at<?", (now - 60 * int(STALE_SECONDS) * _SECOND,))
 
 
 def _store_grant(

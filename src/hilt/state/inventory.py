@@ -91,6 +91,7 @@ PARTS = (
         (
             *(
                 "alone",
+                "attending",
                 "callers",
                 "cleaned",
                 "desktop",

@@ -167,6 +167,8 @@ CREATE TABLE run_costs (
          PRIMARY KEY (workspace, run, agent, model)) WITHOUT ROWID;
 {_with_origin("changes", "at")};
 {_with_origin("approvals", "asked_at")}""",
+    # marks of processes show whether a user is available
+    "DROP TABLE attendance",
 )
 
 

@@ -18,7 +18,7 @@ from hilt.agents.starting import transcripts_of
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.state.approvals import Approvals
+from hilt.state.approvals import Approvals, attend
 from hilt.state.questions import Questions
 from hilt.state.roster import AgentLimits, AgentProfile, NewAgent
 from hilt.state.spending import Spending
@@ -330,8 +330,7 @@ def test_a_question_is_withdrawn_with_its_call(base):
     with (
         Runtime(folder, environ=environ) as runtime,
         closing(Questions(runtime.parts.state)) as questions,
-        closing(Approvals(runtime.parts.state)) as approvals,
-        approvals.attend("console"),
+        attend(runtime.parts.state),
     ):
         ended = threading.Event()
         running = runtime.submit(Call("ask_user", ASK), lambda result: ended.set())

@@ -8,6 +8,7 @@ import pytest
 
 from hilt.call import Call
 from hilt.runtime import Runtime
+from hilt.state.approvals import attend
 from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.client_call import ClientCall
 from hilt.surfaces.mcp.plain import Client
@@ -122,7 +123,7 @@ def test_a_task_continues_when_its_call_is_approved_elsewhere(command):
         task = CallTasks().add(call, (runtime.parts.id, "s"))
         assert task is not None
         approvals = runtime.parts.authority.approvals()
-        with approvals.attend("console"):
+        with attend(runtime.parts.state):
             call.start()
             wait_until(lambda: task.details()["status"] == "input_required")
             task.check_answers()

@@ -834,20 +834,15 @@ def test_plan_mode_is_hidden_once_a_host_closes_forms_by_itself(command, kind):
 
 
 def test_plan_mode_is_available_when_a_user_is_available_elsewhere(command):
-    from hilt.state.approvals import Approvals
-
-    approvals = Approvals(command.state)
+    from hilt.state.approvals import attend
 
     async def test() -> None:
         async with connected(command, STDIO_OLD) as client:
-            with approvals.attend("test"):
+            with attend(command.state):
                 assert "enter_plan_mode" in [tool.name for tool in (await client.list_tools()).tools]
                 assert not (await client.call_tool("enter_plan_mode", {})).is_error
 
-    try:
-        run(test())
-    finally:
-        approvals.close()
+    run(test())
 
 
 def test_a_named_session_outlives_its_connection(command):

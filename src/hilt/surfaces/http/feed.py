@@ -85,7 +85,7 @@ class Attendance:
         self._offload = offload
         self._count = 0
         self._lock = asyncio.Lock()
-        self._heartbeat: AbstractContextManager[None] | None = None
+        self._attending: AbstractContextManager[None] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def enter(self) -> None:
@@ -113,14 +113,14 @@ class Attendance:
 
     async def _apply(self) -> None:
         async with self._lock:
-            heartbeat = self._heartbeat
-            if self._count > 0 and heartbeat is None:
-                heartbeat = approvals.attend(self._state, "console")
-                await self._offload(heartbeat.__enter__)
-                self._heartbeat = heartbeat
-            elif self._count <= 0 and heartbeat is not None:
-                self._heartbeat = None
-                await self._offload(lambda: heartbeat.__exit__(None, None, None))
+            attending = self._attending
+            if self._count > 0 and attending is None:
+                attending = approvals.attend(self._state)
+                await self._offload(attending.__enter__)
+                self._attending = attending
+            elif self._count <= 0 and attending is not None:
+                self._attending = None
+                await self._offload(lambda: attending.__exit__(None, None, None))
 
 
 class EventSocket:
