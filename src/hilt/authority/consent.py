@@ -93,7 +93,7 @@ class Consent:
         files = sight.files
         digest = call_digest(asked.tool, args, files)
         approvals, workspace = self._approvals(), self._place.id
-        if asked.preview and approvals.use_preview(workspace, ctx.session, digest):
+        if asked.preview and approvals.consume_approval(workspace, ctx.session, digest, "preview"):
             raise PreviewWanted
         if call.approval is not None:
             approval: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
@@ -147,7 +147,7 @@ class Consent:
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
         answer = ask_both(ask_until, approvals, pending, ctx.fence)
         if answer.kind == "preview":
-            approvals.use_preview(workspace, ctx.session, digest)
+            approvals.consume_approval(workspace, ctx.session, digest, "preview")
         elif answer.kind != "deny":
             approvals.use(pending.id, workspace, ctx.session, digest)
         return answer
@@ -175,7 +175,7 @@ class Consent:
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
         if approvals.attended():
             pending = approvals.wait(pending.id, lambda seconds: self._pause(seconds, ctx.fence, pending))
-            if pending.state == "preview" and approvals.use_preview(workspace, ctx.session, digest):
+            if pending.state == "preview" and approvals.consume_approval(workspace, ctx.session, digest, "preview"):
                 raise PreviewWanted
             if pending.state == "approved":
                 return approvals.use(pending.id, workspace, ctx.session, digest).answered_by

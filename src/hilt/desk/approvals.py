@@ -146,7 +146,7 @@ def settle_questions(state: str, id: str, given: dict[str, Json] | None, *, by: 
 def consume(runtime: Runtime, session: str, digest: str) -> None:
     """Consume the answer to a call that continues at once."""
     approvals, call = runtime.parts.authority.approvals(), (runtime.parts.id, session, digest)
-    if not approvals.use_preview(*call):
+    if approvals.consume_approval(*call, "preview") is None:
         approvals.consume_approval(*call)
 
 

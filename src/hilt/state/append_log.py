@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.state.directory import PATIENCE_SECONDS, unwritable
+from hilt.state.directory import PATIENCE_SECONDS, open_private, writing
 
 _NUMBER, _HASH = 16, 64  # hexadecimal digits
 _MARK = 1 + _NUMBER + _HASH + 1  # a tab, the number, the hash, a line feed
@@ -32,6 +32,7 @@ class AppendLog:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._directory = os.path.dirname(path)
         self._lock = threading.Lock()  # flock does not exclude threads that share a descriptor
         self._descriptor = -1
         self.length = 0  # in bytes, as of the last time the lock was held
@@ -42,18 +43,17 @@ class AppendLog:
         self._lock.acquire()
         try:
             while True:
-                if self._descriptor < 0:
-                    self._open()
-                _lock_file(self._descriptor)
-                status = os.fstat(self._descriptor)
+                with writing(self._directory):
+                    if self._descriptor < 0:
+                        self._descriptor = open_private(self._path)
+                    _lock_file(self._descriptor)
+                    status = os.fstat(self._descriptor)
                 if status.st_nlink:
                     self.length = status.st_size
                     return self
                 self._close()  # the file was deleted
-        except BaseException as error:
+        except BaseException:
             self._lock.release()
-            if isinstance(error, OSError):
-                raise self._unwritable(error) from error
             raise
 
     def __exit__(self, *exc: object) -> None:
@@ -87,21 +87,17 @@ class AppendLog:
         """Append a line."""
         mark = b"\t%016x%-64b\n" % (number, hash.hex().encode())
         line = payload + mark
-        try:
+        with writing(self._directory):
             if os.pwrite(self._descriptor, line, self.length) < len(line):
                 os.ftruncate(self._descriptor, self.length)
                 raise OSError(errno.ENOSPC, "")
-        except OSError as error:
-            raise self._unwritable(error) from error
         self.length += len(line)
         self._last, self._last_mark = (number, hash), mark
 
     def restart(self, number: int, hash: bytes) -> None:
         """Empty the log, after every row up to this one was stored in the database."""
-        try:
+        with writing(self._directory):
             os.ftruncate(self._descriptor, 0)
-        except OSError as error:
-            raise self._unwritable(error) from error
         self.length = 0
         self.add(b"", number, hash)
 
@@ -116,14 +112,6 @@ class AppendLog:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _open(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        try:
-            self._descriptor = os.open(self._path, flags, 0o600)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            self._descriptor = os.open(self._path, flags, 0o600)
-
     def _truncate_partial(self) -> LogLine | None:
         """Truncate the log after its last valid line: an interrupted write left the rest."""
         position = end = 0
@@ -133,15 +121,10 @@ class AppendLog:
             line = parse_line(text)
             if line is not None:
                 last, end = line, position
-        try:
+        with writing(self._directory):
             os.ftruncate(self._descriptor, end)
-        except OSError as error:
-            raise self._unwritable(error) from error
         self.length = end
         return last
-
-    def _unwritable(self, error: OSError) -> ToolError:
-        return unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path))
 
 
 def parse_line(line: bytes) -> LogLine | None:

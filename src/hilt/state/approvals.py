@@ -260,10 +260,6 @@ class Approvals:
 
         return self._db.write(work)
 
-    def use_preview(self, workspace: str, session: str, digest: str) -> bool:
-        """Consume the answer to preview exactly this call first; False if there is none."""
-        return self.consume_approval(workspace, session, digest, "preview") is not None
-
     # --- grants ---------------------------------------------------------------------------------------------------
 
     def grants(self, workspace: str | None = None) -> list[GrantRow]:

@@ -45,3 +45,13 @@ def writing(directory: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise unwritable(os.strerror(error.errno or 0), directory) from error
+
+
+def open_private(path: str) -> int:
+    """Open a file for reading and writing; it and its folder are created for the user alone."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        return os.open(path, flags, 0o600)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 
-from hilt.state.directory import unwritable, writing
+from hilt.state.directory import writing
 
 SLOTS = 32
 _WIDTH = 8 + 32 + 8  # the number, the hash, and the number again
@@ -20,6 +21,7 @@ class Head:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._directory = os.path.dirname(path)
         # closing the descriptor while it is in use could redirect a write to another file
         self._lock = threading.Lock()
         self._descriptor: int | None = None
@@ -38,10 +40,8 @@ class Head:
         number = last + 1
         with self._lock:
             descriptor = self._descriptor or self._open()
-            try:
+            with writing(self._directory):
                 slot = os.pread(descriptor, 8, number % SLOTS * _WIDTH)
-            except OSError as error:
-                raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
         # if there ever was a later row, the slot of this number has this number or a larger one
         if int.from_bytes(slot, "big") < number:
             return number
@@ -53,22 +53,16 @@ class Head:
         name = number.to_bytes(8, "big")
         with self._lock:
             descriptor = self._descriptor or self._open()
-            try:
+            with writing(self._directory):
                 if again and os.pread(descriptor, 8, number % SLOTS * _WIDTH) >= name:
                     return
                 os.pwrite(descriptor, name + hash + name, number % SLOTS * _WIDTH)
-            except OSError as error:
-                raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
 
     def read(self) -> dict[int, bytes]:
         """Return the noted hashes by row number; empty if there is no file."""
-        try:
-            with open(self._path, "rb") as file:
-                data = file.read(SLOTS * _WIDTH)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
+        data = b""
+        with writing(self._directory), suppress(FileNotFoundError), open(self._path, "rb") as file:
+            data = file.read(SLOTS * _WIDTH)
         hashes: dict[int, bytes] = {}
         for slot in range(len(data) // _WIDTH):
             note = data[slot * _WIDTH : (slot + 1) * _WIDTH]
@@ -87,7 +81,7 @@ class Head:
 
     def _open(self) -> int:
         if self._descriptor is None:
-            with writing(os.path.dirname(self._path)):
+            with writing(self._directory):
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size < SLOTS * _WIDTH:
                     # noting a committed row must not fail because the disk is full

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from zlib import crc32
 
-from hilt.state.directory import writing
+from hilt.state.directory import open_private, writing
 
 MARK_BYTES = 16_384
 BUCKETS = 256  # each held lock uses a descriptor, and 1,024 per process is a common limit
@@ -79,11 +79,7 @@ def try_lock(path: str) -> int | None:
 def held(path: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Wait for the lock of a file and hold it; `check` is called while waiting and may raise."""
     with writing(os.path.dirname(path)):
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_private(path)
     try:
         pause = 0.0005
         while True:

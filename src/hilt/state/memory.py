@@ -176,13 +176,7 @@ class Memory:
         """Return the entries of a scope that have all these tags, by key; values are truncated unless `whole`."""
         condition, values = _conditions(scope, tags)
         query = f"SELECT {_columns(whole=whole)} FROM memories WHERE {condition} ORDER BY key LIMIT ? OFFSET ?"  # noqa: S608
-        count = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
-
-        def work(db: sqlite3.Connection) -> MemoryPage:
-            entries = [_entry(row) for row in db.execute(query, (*values, limit, min(offset, _OFFSET_MAX))).fetchall()]
-            return MemoryPage(entries, int(db.execute(count, values).fetchone()[0]))
-
-        return self._read(work)
+        return self._page(query, f"SELECT count(*) FROM memories WHERE {condition}", values, limit, offset)  # noqa: S608
 
     def search(
         self,
@@ -213,8 +207,9 @@ class Memory:
             f"SELECT {_columns(whole=whole)}, {snippet} FROM {source} "  # noqa: S608  # constant names
             f"ORDER BY {order}, memories.key LIMIT ? OFFSET ?"
         )
-        count = f"SELECT count(*) FROM {source}"  # noqa: S608
+        return self._page(query, f"SELECT count(*) FROM {source}", values, limit, offset)  # noqa: S608
 
+    def _page(self, query: str, count: str, values: Sequence[Any], limit: int, offset: int) -> MemoryPage:
         def work(db: sqlite3.Connection) -> MemoryPage:
             entries = [_entry(row) for row in db.execute(query, (*values, limit, min(offset, _OFFSET_MAX))).fetchall()]
             return MemoryPage(entries, int(db.execute(count, values).fetchone()[0]))

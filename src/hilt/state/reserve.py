@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from hilt.state.directory import free_bytes, unwritable, writing
+from hilt.state.directory import free_bytes, open_private, unwritable, writing
 
 ROWS_BYTES = 128 << 10
 BALLAST_BYTES = 448 << 10
@@ -98,12 +98,7 @@ class Reserve:
 
     def _open(self) -> int:
         with writing(self._directory):
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            try:
-                descriptor = os.open(self._path, flags, 0o600)
-            except FileNotFoundError:
-                os.makedirs(self._directory, mode=0o700, exist_ok=True)
-                descriptor = os.open(self._path, flags, 0o600)
+            descriptor = open_private(self._path)
             try:
                 if os.fstat(descriptor).st_size < ROWS_BYTES + BALLAST_BYTES:
                     self._fill(descriptor)

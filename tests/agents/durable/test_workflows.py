@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from hilt.agents.durable.runs import open_workflows
-from hilt.agents.durable.stores import DurablePlace, local_steps
+from hilt.agents.durable.stores import local_steps
 from tests.open_files import open_below
 
 
 def test_nothing_stays_open_when_the_last_user_closes_the_workflows(runtime):
-    place = DurablePlace(runtime.parts.state, runtime.parts.roster.database)
-    first, second = open_workflows(place), open_workflows(place)
+    place = (runtime.parts.state, runtime.parts.roster.database)
+    first, second = open_workflows(*place), open_workflows(*place)
     first.close()
     assert second.records(["none"]) == []
 
@@ -41,7 +41,7 @@ class Exploit:
     [("operation_outputs", "output"), ("operation_outputs", "error"), ("workflow_status", "output")],
 )
 def test_a_row_that_says_that_it_is_pickled_runs_nothing(runtime, tmp_path, table, column):
-    workflows = open_workflows(DurablePlace(runtime.parts.state, runtime.parts.roster.database))
+    workflows = open_workflows(runtime.parts.state, runtime.parts.roster.database)
 
     async def step() -> dict[str, Any]:
         return {"type": "user"}

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from hilt import pipeline
-from hilt.agents.durable.stores import FEATURE, DurablePlace, machine_name
+from hilt.agents.durable.stores import FEATURE, machine_name
 from hilt.agents.steps import RunCalls, Settle, unknown_outcome
 from hilt.agents.transcripts import Record, Transcripts, read
 from hilt.authority.authority import only_reads
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.installer import needs
-from hilt.state.agent_database import holds_lock
+from hilt.state.agent_database import AgentDatabase, holds_lock
 from hilt.state.agent_runs import RunRecord
 
 TYPE_CHECKING = False
@@ -30,11 +30,11 @@ T = TypeVar("T")
 _STORED_TYPES = ("session", "user", "answer", "result", "compacted")
 
 
-def open_workflows(place: DurablePlace) -> Workflows:
-    """Return the workflows of this process, which store their steps in this place."""
+def open_workflows(state: str, database: AgentDatabase) -> Workflows:
+    """Return the workflows of this process, which store their steps in a shared database, or a file beside it."""
     with needs("agents", FEATURE):
         from hilt.agents.durable.workflows import Workflows
-    return Workflows.of(place)
+    return Workflows.of(state, database)
 
 
 class DurableRuns:
@@ -44,7 +44,7 @@ class DurableRuns:
         self._runtime = runtime
         self._database = runtime.parts.roster.database
         self._runs = runtime.parts.roster.runs
-        self._workflows = open_workflows(DurablePlace(runtime.parts.state, self._database))
+        self._workflows = open_workflows(runtime.parts.state, self._database)
         self._is_closed = False
 
     def close(self) -> None:

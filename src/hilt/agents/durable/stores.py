@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.installer import needs
@@ -17,13 +16,6 @@ from hilt.state.directory import writing
 _POSTGRES = ("postgresql://", "postgres://")
 FEATURE = "Running durable agents"
 _LOCAL = "agents.db"  # in the state directory: the steps of agents that one machine runs
-
-
-class DurablePlace(NamedTuple):
-    """Where the steps of agents are stored: a database that several machines share, or a file."""
-
-    state: str
-    database: AgentDatabase
 
 
 def open_shared(url: str, workspace: str) -> AgentDatabase:

@@ -23,9 +23,10 @@ from dbos._serialization import DefaultSerializer
 from hilt import __version__
 from hilt.agents.durable.leases import TakenOver
 from hilt.agents.durable.postgres import PostgresDatabase
-from hilt.agents.durable.stores import DurablePlace, local_steps
+from hilt.agents.durable.stores import local_steps
 from hilt.agents.transcripts import Record
 from hilt.errors import ToolError
+from hilt.state.agent_database import AgentDatabase
 from hilt.state.locks import held
 
 _BATCH = 500
@@ -61,10 +62,9 @@ class Workflows:
     _works: dict[str, Callable[[], Any]] = {}  # noqa: RUF012  # by id, for workflows that are about to begin
 
     @classmethod
-    def of(cls, place: DurablePlace) -> Workflows:
+    def of(cls, state: str, database: AgentDatabase) -> Workflows:
         """Return the workflows of this process, opening DBOS if needed; the caller closes them."""
-        database = place.database
-        key = database.url if isinstance(database, PostgresDatabase) else local_steps(place.state)
+        key = database.url if isinstance(database, PostgresDatabase) else local_steps(state)
         with cls._lock:
             opened = cls._opened
             if opened is None:
