@@ -41,12 +41,8 @@ class Pins:
         return self._path.removesuffix(".json") + ".log"
 
     @property
-    def _offered_path(self) -> str:
-        return self._path.removesuffix(".json") + ".offered.json"
-
-    @property
-    def _notes_path(self) -> str:
-        return self._path.removesuffix(".json") + ".notes.json"
+    def _last_path(self) -> str:
+        return self._path.removesuffix(".json") + ".last.json"
 
     def read(self) -> Pinned | None:
         """Return the accepted definitions; None if none were accepted yet."""
@@ -77,28 +73,22 @@ class Pins:
 
     def offered(self) -> list[Raw] | None:
         """Return the server's last definitions, if they differ from the accepted ones."""
-        rows = _load(self._offered_path, "definitions")
+        rows = _load(self._last_path, "definitions")
         return None if rows is None else usable(rows)[0]
-
-    def offer(self, definitions: Sequence[Raw] | None) -> None:
-        """Store definitions that were not accepted; None if they match the accepted ones."""
-        with suppress(OSError):  # for display only
-            if definitions is not None:
-                os.replace(self._write({"version": _VERSION, "definitions": list(definitions)}), self._offered_path)
-            else:
-                os.unlink(self._offered_path)
 
     def notes(self) -> tuple[str, ...]:
         """Return the notes on the server's last list of tools."""
-        return tuple(note for note in _load(self._notes_path, "notes") or () if isinstance(note, str))
+        return tuple(note for note in _load(self._last_path, "notes") or () if isinstance(note, str))
 
-    def note(self, notes: Sequence[str]) -> None:
-        """Store notes on the server's list of tools."""
+    def offer(self, definitions: Sequence[Raw] | None, notes: Sequence[str] | None = None) -> None:
+        """Store definitions that were not accepted, None if they match the accepted ones, and new notes on the list."""
+        notes = self.notes() if notes is None else notes
+        value = {"version": _VERSION, "definitions": definitions, "notes": notes}
         with suppress(OSError):  # for display only
-            if notes:
-                os.replace(self._write({"version": _VERSION, "notes": list(notes)}), self._notes_path)
+            if definitions is not None or notes:
+                os.replace(self._write(value), self._last_path)
             else:
-                os.unlink(self._notes_path)
+                os.unlink(self._last_path)
 
     def _write(self, value: Any) -> str:
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)

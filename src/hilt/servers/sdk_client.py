@@ -45,7 +45,6 @@ from hilt.servers.definitions import (
 from hilt.servers.transport import FloodGate, open_transport
 from hilt.surroundings import Surroundings
 
-IDLE_SECONDS = 600.0
 RELIST_SECONDS = 0.5  # minimum time between two list requests, however often a server reports changes
 PAGES_MAX = 100
 FORMS_MAX = 20  # of one call
@@ -216,7 +215,7 @@ class Connection:
         log: str,
         define: Callable[[list[Raw], list[str]], None],
         ended: Callable[[ToolError | None], None],
-        idle: float = IDLE_SECONDS,
+        idle: float,
     ) -> None:
         self.server = server
         self.hashes: dict[str, str] = {}  # of its current definitions

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hilt.servers.sdk_client import Connection, Loop
 
 LIST_SECONDS = 10.0  # how long listing waits for servers whose tools are not known yet
+IDLE_SECONDS = 600.0
 TRIES = 3  # for a server that exits just when it is called
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 60.0
@@ -71,15 +72,15 @@ class Servers:
         *,
         personal: Mapping[str, Any],
         trusts: Trusts,
-        idle: float | None = None,
+        idle: float = IDLE_SECONDS,
     ) -> None:
         """`personal` are the servers of the user's settings; `trusts` decides which files of the project count."""
-        self._root = root
-        self._surroundings = surroundings
-        self._state = state
+        self.root = root
+        self.surroundings = surroundings
+        self.state = state
+        self.idle = idle
         self._personal = personal
         self._trusts = trusts
-        self._idle = idle
         self._lock = threading.RLock()
         self._loop: Loop | None = None
         self._stamp: object = None
@@ -100,11 +101,11 @@ class Servers:
     def configured(self) -> Configured:
         """Return the configured servers; the files are read again when they or their trust changed."""
         with self._lock:
-            paths = [file.full for file in project_files(self._root)]
-            database = os.path.join(self._state, "state.db")
+            paths = [file.full for file in project_files(self.root)]
+            database = os.path.join(self.state, "state.db")
             stamp = [rulebook.status(path, follow=True) for path in (*paths, database, database + "-wal")]
             if self._stamp is None or self._stamp != stamp:
-                self._configured = configured(self._root, self._personal, self._trusts)
+                self._configured = configured(self.root, self._personal, self._trusts)
                 self._stamp = stamp if all(map(rulebook.is_settled, stamp)) else None
                 self._relink()
             return self._configured
@@ -184,7 +185,7 @@ class Servers:
             del self._links[link.server.name]
         for name, server in self._configured.servers.items():
             if name not in self._links and not self._closed:
-                self._links[name] = _Link(self, server, self._root, self._surroundings, self._state, self._idle)
+                self._links[name] = _Link(self, server)
         for link in stale_links:
             link.close()
 
@@ -283,24 +284,13 @@ def watch(servers: Callable[[], Servers | None], callback: Callable[[], None]) -
 class _Link:
     """One configured server: its accepted definitions, its connection, and when to retry."""
 
-    def __init__(
-        self,
-        servers: Servers,
-        server: Server,
-        root: str,
-        surroundings: Surroundings,
-        state: str,
-        idle: float | None,
-    ) -> None:
+    def __init__(self, servers: Servers, server: Server) -> None:
         self.server = server
-        self.pins = Pins(state, server)
+        self.pins = Pins(servers.state, server)
         self.failures = 0
         self.began = 0.0  # when it was started last
         self.described: list[Raw] = []  # the server's last definitions
         self._servers = servers
-        self._root = root
-        self._surroundings = surroundings
-        self._options = {} if idle is None else {"idle": idle}
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._ending: list[Future[None]] = []  # replaced connections
@@ -355,12 +345,12 @@ class _Link:
                 self._connection = Connection(
                     loop,
                     self.server,
-                    root=self._root,
-                    surroundings=self._surroundings,
+                    root=self._servers.root,
+                    surroundings=self._servers.surroundings,
                     log=self.pins.log,
                     define=self._define,
                     ended=self._ended,
-                    **self._options,
+                    idle=self._servers.idle,
                 )
             return self._connection.ready
 
@@ -432,9 +422,8 @@ class _Link:
             accepted, clashes = assign_names(self.server.name, definitions, {})
             pinned = self.pins.pin(accepted)
             notes = [*notes, *clashes]
-        self.pins.note(notes)
         changes = difference(pinned.values(), definitions)
-        self.pins.offer(definitions if changes else None)
+        self.pins.offer(definitions if changes else None, notes)
 
     def _ended(self, failure: ToolError | None) -> None:
         with self._lock:
