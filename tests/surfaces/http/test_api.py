@@ -295,7 +295,7 @@ def test_an_unknown_approval_is_not_found(server):
 
 def test_a_grant_is_listed_and_revoked(tmp_path):
     command = Command(str(tmp_path))
-    command.folder.write("../config/permissions.yaml", "permissions:\n  deny: [web_fetch]\n")
+    command.folder.write("../config/permissions.yaml", "default: ask\ndeny: [web_fetch]\n")
     with serving(command) as server:
         id = server.call("write_file", path="a.txt", content="x")["meta"]["details"]["approval"]
         card = server.post(f"/v1/approvals/{id}", {"answer": "always", "for": "8h"})

@@ -22,7 +22,7 @@ from tests.surfaces.http.servers import Server, Waiting, serving
 def server(tmp_path_factory) -> Iterator[Server]:
     """A server on a workspace in which no rule allows write_file."""
     command = Command(str(tmp_path_factory.mktemp("asking")))
-    command.folder.write("../config/permissions.yaml", "permissions:\n  deny: [web_fetch]\n")
+    command.folder.write("../config/permissions.yaml", "default: ask\ndeny: [web_fetch]\n")
     with serving(command) as server:
         yield server
 
