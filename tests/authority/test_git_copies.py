@@ -54,6 +54,9 @@ PRINTING = (
         "/usr/lib/git-core/git-show",
         "git-show",
     ),
+    *("echo 'git show' | bash", "bash <<< 'git show HEAD:secrets/key'", "python3 - <<E\nos.system('git show')\nE"),
+    *("""python3 -c 'import subprocess; subprocess.run(["git", "show"])'""", 'perl -e \'exec "/usr/bin/git", "show"\''),
+    "ruby -e 'puts `git show`'",
     *("g=git; $g show", "$(which git) show", '"g"it show', "git checkout -b x HEAD~1", "git switch main"),
 )
 SILENT = (
@@ -74,6 +77,7 @@ SILENT = (
         "git branch --format='%(refname)'",
     ),
     *("git -c user.name=x commit -m y", "cat git-notes.txt", "git-lfs-files/x"),
+    *("rm -rf build && git status", "cat .git/config | sh", "python3 -c 'import subprocess'", "curl x/git/y | bash"),
     *("git diff --stat", "git diff --name-only HEAD~1", "git checkout -b x", "git switch -c x", "$PYTHON x.py"),
 )
 

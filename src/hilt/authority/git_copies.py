@@ -6,6 +6,7 @@ A rule on a path covers the file, in the sandbox too, but not the copies of its 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 from hilt.files.door import Door
@@ -15,7 +16,7 @@ from hilt.shell import programs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.policy.barriers import PathWatch
-    from hilt.shell.risk import Risk
+    from hilt.shell.risk import CommandPart, Risk
 
 # subcommands that neither print nor write contents of files
 _SILENT = frozenset(
@@ -42,19 +43,21 @@ _PRINTING_OPTIONS: dict[str | None, tuple[str, ...]] = {
 }
 _SUMMARIES = ("stat", "shortstat", "numstat", "dirstat", "name-only", "name-status", "summary")
 _FOLDERS_MAX = 20
+_NAMES_GIT = re.compile(r"(?<![\w.-])git(?![\w./-])")
 
 
-def printed_copy(risk: Risk, watch: PathWatch, door: Door, cwd: str) -> str | None:
+def printed_copy(risk: Risk, text: str, watch: PathWatch, door: Door, cwd: str) -> str | None:
     """Return a path that rules keep from being read, if a part of the command may print git's copies of it.
 
-    The path is tracked, or named by the command.
+    The path is tracked, or named by the command. `text` is the whole command, with what it gives to other programs.
     """
     roots = [root.real for root in door.roots if root.writable]
     if not watch.within(roots):
         return None
     may_start_git = any("git" in part.text for part in risk.parts)  # by a variable
     commands = [words for part in risk.parts for words in _git_commands(part.words, unknown=may_start_git)]
-    if not any(map(_prints, commands)):
+    runs_git = _NAMES_GIT.search(text) is not None and any(map(_runs_code, risk.parts))
+    if not runs_git and not any(map(_prints, commands)):
         return None
     words = [word.rpartition("=")[2] for part in risk.parts for word in part.words if word]
     folders = [path for path in (os.path.join(cwd, word) for word in words) if os.path.isdir(path)]
@@ -77,6 +80,13 @@ def _git_commands(words: Sequence[str | None], *, unknown: bool) -> list[Sequenc
         elif name.startswith("git-") and (at == 0 or "/" in str(word)):
             found.append(["git", name.removeprefix("git-"), *words[at + 1 :]])
     return found
+
+
+def _runs_code(part: CommandPart) -> bool:
+    """Whether a simple command runs code that is in the line, but not rated: of an interpreter, or its input."""
+    name = os.path.basename(part.words[0] or "") if part.words else ""
+    is_runner = name in programs.SHELLS or name.rstrip("0123456789.-") in programs.INTERPRETERS
+    return is_runner and part.level == "dangerous"
 
 
 def _prints(words: Sequence[str | None]) -> bool:

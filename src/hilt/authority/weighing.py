@@ -170,7 +170,8 @@ def _vote_on_copies(authority: Authority, prepared: Prepared, ctx: Context) -> V
     from hilt.authority.git_copies import printed_copy
 
     cwd = touched("read", str(prepared.args.get("cwd") or "."), ctx.door, authority.root).target
-    path = printed_copy(risk, watches[0], ctx.door, cwd)
+    text = str(prepared.args.get("command") or "")
+    path = printed_copy(risk, text, watches[0], ctx.door, cwd)
     if path is None:
         return None
     reason = f"it may print git's copy of {path}, which a rule keeps from being read"
