@@ -45,6 +45,18 @@ def test_an_empty_file_is_an_empty_result(runtime, workspace):
 
 
 @pytest.mark.parametrize(
+    "window", [{"start_line": 2}, {"start_line": 5, "end_line": 9}, {"start_line": 3, "truncate": "tail"}]
+)
+def test_an_empty_file_has_no_second_line(runtime, workspace, window):
+    workspace.write("empty.txt")
+
+    error = runtime.call("read_file", path="empty.txt", **window).error
+
+    assert (error.code, error.details["total_lines"]) == ("past_end", 0)
+    assert error.suggestion == "Use a start_line from 1 to 1."
+
+
+@pytest.mark.parametrize(
     "args, expected",
     [
         ({"start_line": 3, "end_line": 5}, numbered("line 3", "line 4", "line 5", first=3)),

@@ -203,7 +203,7 @@ class LineOffsets:
             return error
         lines = f"{total} line{'s' * (total != 1)}"
         message = f"{args[self._path]} has {lines}; offset {args.get('offset', self._first)} is past the end."
-        advice = f"Use an offset from {self._first} to {total - 1 + self._first}."
+        advice = f"Use an offset from {self._first} to {max(total, 1) - 1 + self._first}."
         return ToolError("past_end", message, suggestion=advice, total_lines=total)
 
 

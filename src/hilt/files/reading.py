@@ -185,7 +185,7 @@ def _text(overflow: Overflow, file: FileContents, window: dict[str, Any], meta: 
         meta["encoding"] = encoding
     lines = Lines(data)
     total = lines.total
-    if not total:
+    if not total and (window["start_line"] == 1 or window["tail"]):
         return Output("", meta=meta, view=views.code(file.path, "", line_count=0))
     if window["tail"] and window["truncate"] == "head":
         window = {**window, "truncate": "tail"}  # if the last lines are too long, keep their end
@@ -197,7 +197,7 @@ def _text(overflow: Overflow, file: FileContents, window: dict[str, Any], meta: 
         raise ToolError(
             "past_end",
             f"{file.path} has {total} line{'s' * (total != 1)}; start_line {start} is past the end.",
-            suggestion=f"Use a start_line from 1 to {total}.",
+            suggestion=f"Use a start_line from 1 to {max(total, 1)}.",
             total_lines=total,
         )
     first, last = windows.resolve(total, start, end, window["tail"], truncate)
