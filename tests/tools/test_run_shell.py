@@ -107,6 +107,21 @@ def test_the_command_has_an_empty_standard_input(runtime):
 
 
 @pytest.mark.starts_processes
+@pytest.mark.parametrize("size", [128 * 1024, 1024 * 1024])
+def test_a_command_may_be_longer_than_an_argument(runtime, workspace, size):
+    text = "é" * (size // 2 - 1) + "\n"
+    command = f"cat > out.txt <<'END'\n{text}END\necho $0; ls /proc/self/fd; exit 3"
+
+    result = runtime.call("run_shell", command=command, force=True)
+
+    assert result.ok, result.error
+    assert result.text.startswith("[exit: 3]\nbash\n0\n1\n2\n3\n[")
+    assert workspace.read("out.txt") == text
+    job = runtime.call("run_shell", command=f"{command} # in the background", force=True, run_in_background=True)
+    assert runtime.call("job_output", task_id=job.data["task_id"]).data["output"] == "bash\n0\n1\n2\n3\n"
+
+
+@pytest.mark.starts_processes
 @pytest.mark.parametrize("count", [20_000, 300_000], ids=["in memory", "on disk"])
 def test_long_output_shows_both_ends_and_a_file_contains_all_of_it(runtime, count):
     result = run(runtime, f"seq {count}")

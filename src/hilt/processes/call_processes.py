@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hilt.sandbox.spawning import Child, Excess, Limits
 
 PIPE_BYTES = 1 << 20
+FIRST_FD = 3  # in a program, of the descriptors of its launch
+_ARGUMENT_BYTES = 128 * 1024  # of one argument of a program, its end included
 _ATTEMPTS = 5  # to start a program while others rename folders
 STDERR_BYTES = 1 << 16
 OUTPUT_CHARACTERS = 4000  # of output in the error of a command that exceeded a limit
@@ -129,9 +131,10 @@ class Processes:
                 self._shared.watch() as watch,
                 nullcontext() if undoable is None else undoable.layer() as layer,
                 self._shared.confine(cwd.path, network=network, tty=tty, layer=layer) as confined,
+                _long_command(argv, confined) as (argv_to_start, confined_with_command),
             ):
                 finished = capturing.run(
-                    argv,
+                    argv_to_start,
                     cwd=cwd.handle,
                     env={**self._shared.environment, **(variables or {})},
                     stdin=stdin,
@@ -140,7 +143,7 @@ class Processes:
                     spill=self._shared.spill,
                     merge=merge,
                     tty=tty,
-                    confined=confined,
+                    confined=confined_with_command,
                     on_output=on_output,
                     watch=watch,
                 )
@@ -217,10 +220,11 @@ class Processes:
             unless_started.callback(resources.close)
             watch = resources.enter_context(self._shared.watch())
             confined = resources.enter_context(self._shared.confine(cwd.path, network=network, tty=tty))
+            argv_to_start, confined = resources.enter_context(_long_command(argv, confined))
 
             def begin(stdin: int, stdout: int, stderr: int) -> Child:
                 return spawning.start(
-                    argv,
+                    argv_to_start,
                     cwd=cwd.handle,
                     env=self._shared.environment,
                     stdin=stdin,
@@ -307,6 +311,22 @@ class Processes:
                 ours.enter_context(child)
             self._fence.watch(child.kill)
             yield OutputStream(child, pipes[0][0], pipes[1][0], self._fence.check, seconds)
+
+
+@contextmanager
+def _long_command(argv: Sequence[str], confined: Launch) -> Iterator[tuple[Sequence[str], Launch]]:
+    """Yield how to start a shell; if its command is too long for an argument, it reads it from a file in memory."""
+    command = os.fsencode(argv[-1])
+    if len(command) < _ARGUMENT_BYTES or list(argv[:-1]) != ["bash", "-c"] or not hasattr(os, "memfd_create"):
+        yield argv, confined
+        return
+    number = FIRST_FD + len(confined.descriptors)
+    with open(os.memfd_create("command", os.MFD_CLOEXEC), "wb", buffering=0) as file:
+        file.write(command)
+        file.seek(0)
+        # eval closes the file for the command itself
+        script = f'eval "$(command cat <&{number})" {number}<&-'
+        yield [*argv[:-1], script], confined._replace(descriptors=(*confined.descriptors, file.fileno()))
 
 
 def _retry(attempt: Callable[[], Started]) -> Started:
