@@ -490,6 +490,18 @@ class Parts:
         return os.path.join(self.state, "cache", "web.db")
 
 
+def _provided_programs(state: str) -> str:
+    """Return the folder with ripgrep alone; "" if it is not installed or cannot be linked."""
+    folder = places.programs_dir(state)
+    program = os.path.join(folder, "rg")
+    if not os.access(program, os.X_OK):
+        from hilt.search import ripgrep
+
+        with suppress(OSError):
+            ripgrep.link_from(folder)
+    return folder if os.path.exists(program) else ""
+
+
 def open_parts(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any], opening: Opening) -> Parts:
     """Return the parts of a workspace; raise if it cannot be one."""
     root = os.path.realpath(workspace)
@@ -520,7 +532,9 @@ def open_parts(workspace: str, environ: Mapping[str, str], flags: Mapping[str, A
             )
     home = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
     place = RuntimePaths(root, config.digest(root), places.config_dir(environ), state, home)
-    surroundings = Surroundings(environ, (*folders, state, places.worktrees_dir(state)))
+    surroundings = Surroundings(
+        environ, (*folders, state, places.worktrees_dir(state)), provided=partial(_provided_programs, state)
+    )
     return Parts(os.path.abspath(workspace), place, folders, settings, surroundings, opening)
 
 

@@ -43,6 +43,11 @@ def running_dir(state: str) -> str:
     return os.path.join(state, "running")
 
 
+def programs_dir(state: str) -> str:
+    """Return the folder with links to the programs that hilt provides, for the end of PATH."""
+    return os.path.join(state, "programs")
+
+
 def serving_marker(state: str) -> str:
     """Return the file that exists while `hilt serve` runs, and after one was killed."""
     return os.path.join(state, "serve.lock")

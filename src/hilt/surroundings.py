@@ -25,9 +25,12 @@ _PATHS = r"/[^\s:;,\"'=]*"
 class Surroundings:
     """What programs outside the sandbox may use of an environment; does no work before it is first asked."""
 
-    def __init__(self, given: Mapping[str, str], writable: Iterable[str] = ()) -> None:
-        """`writable` are the folders in which commands can write."""
+    def __init__(
+        self, given: Mapping[str, str], writable: Iterable[str] = (), *, provided: Callable[[], str] = str
+    ) -> None:
+        """`writable` are the folders in which commands can write; `provided` returns that of hilt's own programs."""
         self.given = given
+        self.provided = provided
         self._folders = tuple(writable)
         self._places: dict[str | tuple[int, int], str] | None = None
         self._judged: dict[str, tuple[tuple[int, ...], str]] = {}
@@ -52,8 +55,12 @@ class Surroundings:
             **variables.neutral(declared or {}, self._problem_of_declared),
         }
         # an empty PATH means the working folder
-        environment["PATH"] = environment.get("PATH") or os.defpath
+        environment["PATH"] = self.with_provided(environment.get("PATH") or os.defpath)
         return environment
+
+    def with_provided(self, path: str) -> str:
+        """Return PATH with hilt's own programs after those of the user."""
+        return os.pathsep.join(filter(None, (path, self.provided())))
 
     def find(self, name: str, environment: Mapping[str, str] | None = None) -> str | None:
         """Return the full path of a program on PATH, of another environment if given."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -11,7 +12,8 @@ from contextlib import closing
 import pytest
 
 from hilt.call import Call, Result
-from hilt.testing import temporary_runtime
+from hilt.runtime import Runtime
+from hilt.testing import Folder, environment, temporary_runtime
 from tests.marks import wait_until
 from tests.programs import needs_sandbox
 
@@ -104,6 +106,21 @@ def test_the_command_has_an_empty_standard_input(runtime):
 
 
 # --- long output ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.starts_processes
+@pytest.mark.parametrize("read", ["all", "workspace"])
+def test_commands_and_tools_find_ripgrep_after_the_programs_of_the_user(base, read):
+    environ = {**environment(base), "PATH": f"{base}/bin:/usr/bin:/bin", "HILT_TRUST": "all"}
+    tool = "---\nname: search\ndescription: Search.\n---\nrg --version | head -1\n"
+    folder = Folder(f"{base}/workspace")
+    folder.write(".hilt/tools/search.md", tool)
+    command = 'rg --version | head -1; ls "$(dirname "$(command -v rg)")"'
+    with Runtime(folder.path, environ=environ, flags={"shell.read": read, "approve": "all"}) as runtime:
+        assert re.match(r"\[exit: 0\]\nripgrep 15\.\S+.*\nrg\n\[", runtime.call("run_shell", command=command).text)
+        assert runtime.call("search").text.startswith("ripgrep 15.")
+        os.chmod(Folder(base).write("bin/rg", "#!/bin/sh\necho mine\n"), 0o755)
+        assert runtime.call("search").text.startswith("mine")
 
 
 @pytest.mark.starts_processes

@@ -286,7 +286,7 @@ class Confinement:
     def _environment(self) -> dict[str, str]:
         names = (*places.SHELL_VARIABLES, *self._settings["shell.env"])
         environment = variables.neutral({name: self._environ[name] for name in names if name in self._environ})
-        environment.setdefault("PATH", os.defpath)
+        environment["PATH"] = self._surroundings.with_provided(environment.get("PATH", os.defpath))
         if self._settings["shell.sandbox"] != "full":
             environment["TMPDIR"] = "/tmp"  # noqa: S108 -- the sandbox mounts a private one
         return environment
@@ -326,6 +326,7 @@ class Confinement:
             homes=find_homes(writable, self._environ, settings["shell.writable"]),
             read_only=tuple(dict.fromkeys(own_files)),
             git_paths=named_paths(self._environ),
+            always_readable=tuple(filter(None, (self._surroundings.provided(),))),
         )
         watches = self._watches(door)
         profile = profile if watches is None else _with_denied_paths(profile, *watches)

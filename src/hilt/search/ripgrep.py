@@ -35,6 +35,17 @@ def program() -> str:
     return found
 
 
+def link_from(folder: str) -> None:
+    """Make a folder with a link to the program, if it is installed."""
+    found = find()
+    if found is not None:
+        link = os.path.join(folder, "rg")
+        temporary = f"{link}.{os.urandom(4).hex()}"
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.symlink(found, temporary)
+        os.rename(temporary, link)
+
+
 def broken() -> ToolError:
     """Return the error for a program that is installed but does not work."""
     return _unusable("does not run")

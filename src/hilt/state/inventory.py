@@ -102,7 +102,7 @@ PARTS = (
                 "mountpoints",
                 "nowhere",
             ),
-            *("open-console", "owners", "resident", "running", "serve", "stage"),
+            *("open-console", "owners", "programs", "resident", "running", "serve", "stage"),
         ),
         "locks, sockets, tokens and markers of processes",
         "a few files",
