@@ -112,7 +112,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 .PHONY: lock
 lock: setup ## update the pinned requirements; UPGRADE=1 upgrades to the newest versions
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
-	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra serve --extra web -c requirements/setup.txt -o requirements/run.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra web -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/docs.in -o requirements/docs.txt

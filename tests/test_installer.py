@@ -28,7 +28,7 @@ SCRIPT = ROOT / "requirements/system.sh"
 
 
 def test_extras_are_named_after_features_and_all_includes_every_one():
-    assert sorted(EXTRAS) == ["agents", "all", "desktop", "documents", "otel", "serve", "web"]
+    assert sorted(EXTRAS) == ["agents", "all", "desktop", "documents", "otel", "web"]
     assert EXTRAS["all"] == [f"hilt[{','.join(name for name in sorted(EXTRAS) if name != 'all')}]"]
     assert any(line.startswith("rich>") for line in PROJECT["dependencies"])  # colours need no extra
 
@@ -40,7 +40,7 @@ def test_every_extra_that_an_error_names_exists():
         for name in re.findall(r"""\b(?:needs|missing|add_command)\(\s*["'](\w+)["']""", path.read_text())
     }
 
-    assert {"agents", "documents", "serve", "web"} <= names <= set(EXTRAS)
+    assert {"agents", "documents", "web"} <= names <= set(EXTRAS)
 
 
 @pytest.mark.parametrize(

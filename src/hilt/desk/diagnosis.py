@@ -200,7 +200,7 @@ _PACKAGES = (
     ("rich", "rich", "colours in the terminal", None),
     ("html-to-markdown", "html_to_markdown", "reads web pages", "web"),
     ("selectolax", "selectolax", "reads web pages", "web"),
-    ("websockets", "websockets", "hilt serve", "serve"),
+    ("websockets", "websockets", "hilt serve", None),
     ("opentelemetry", "opentelemetry.sdk", "sends spans", "otel"),
     ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
     ("pillow", "PIL", "scales large images", "documents"),

@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from hilt import places
 from hilt.errors import ToolError
-from hilt.installer import needs
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.ancestry import ancestors
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
@@ -67,8 +66,6 @@ def _run(options: Options, arguments: Namespace) -> int:
         # forgets the modules of the workspaces before any library looks for its plug-ins
         with open_runtime(options if folder is None else {**options, "workspace": folder}):
             pass
-    with needs("serve", "hilt serve"):
-        import websockets  # noqa: F401
     if arguments.show_agent_token:
         return _show_agent_token()
     server_options = _options(arguments)
