@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hilt.state.trail import Trail
 from hilt.testing import temporary_runtime
 from tests.databases import connected
+from tests.programs import needs_sandbox
 from tests.state.ordinary import calls
 
 # --- stale files: a new runtime per call, so that the check must use stored state -----------------------------------
@@ -75,6 +76,27 @@ def test_a_change_with_the_same_size_and_time_is_stale(base, file):
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     assert call_once(base, "write_file", path="a.txt", content="x") == "stale_file"
+
+
+@pytest.mark.starts_processes
+@needs_sandbox
+@pytest.mark.parametrize("command", ["echo two > a.txt", "rm a.txt", "cp -p other.txt a.txt"])
+def test_a_change_by_a_command_of_the_session_is_named_as_that(base, file, command):
+    file.with_name("other.txt").write_text("other\n")
+    with temporary_runtime(base) as (runtime, _):
+
+        def refusal() -> str:
+            error = runtime.call("write_file", path="a.txt", content="x").error
+            assert error is not None
+            assert error.code == "stale_file"
+            return str(error.message)
+
+        assert runtime.call("run_shell", command=command, force=True).ok
+        assert refusal().endswith(" since this session last read it, while your own command ran.")
+        file.write_text("again\n")
+        assert runtime.call("read_file", path="a.txt").ok
+        file.write_text("by someone else\n")
+        assert refusal().endswith("ed since this session last read it.")
 
 
 def test_a_change_by_one_session_is_stale_for_the_other(base, file):

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from hilt.state.history import Recording, Snapshot
 
 
+_COMMANDS = ("run_shell", "shell_exec")
+_CLOCK_NS = 10_000_000  # by how much the clock of a file system may be behind
+
+
 class Draft:
     """A pending change: the old and new contents of its targets."""
 
@@ -45,12 +49,23 @@ class Draft:
             if now != stamp.hash:
                 event = "was removed" if now is None else "appeared" if stamp.hash is None else "changed"
                 advice = "Call read_file, so that the session sees that the file is gone, and repeat the change."
+                by_itself = ", while your own command ran" if self._changed_by_command(path) else ""
                 raise ToolError(
                     "stale_file",
-                    f"{path} {event} since this session last read it.",
+                    f"{path} {event} since this session last read it{by_itself}.",
                     suggestion=advice if now is None else None,
                     path=path,
                 )
+
+    def _changed_by_command(self, path: str) -> bool:
+        """Whether a command of this session ran when a file was changed or removed."""
+        workspace = self._workspace
+        with workspace.door.place(path, write=True) as place:
+            changed = place.status.st_ctime_ns if place.status else os.fstat(place.folder).st_ctime_ns
+        since = (changed - _CLOCK_NS) / 1e9
+        rows = workspace.store.trail.rows(since=since, workspace=workspace.store.id, session=workspace.session)
+        starts = (row.entry.at - row.entry.micros * 1000 for row in rows if row.entry.tool in _COMMANDS)
+        return any(start <= changed + _CLOCK_NS for start in starts)
 
     def resolve(self, path: str) -> str:
         """Return the path of a target as used in this draft."""
