@@ -12,9 +12,10 @@ from typing import NamedTuple
 from hilt import loaders
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
+from hilt.text.diffing import compare, stripped
 
 MAX_BYTES = 64 << 20
-_CONTEXT = 3  # lines around a change
+_SIGNS = {"context": " ", "removed": "-", "added": "+"}
 _LINE_SHOWN = 300
 
 
@@ -63,24 +64,14 @@ class SettingsChange(NamedTuple):
 
     @property
     def difference(self) -> str:
-        """The changed lines with context, as one hunk: files may be large, and the change is in one place."""
+        """The changed lines with context."""
         old, new = (
-            (data or b"").decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
-            for data in (self.before, self.after)
+            (data or b"").decode("utf-8", "replace").removeprefix("\ufeff") for data in (self.before, self.after)
         )
-        shortest = min(len(old), len(new))
-        same = next((index for index in range(shortest) if old[index] != new[index]), shortest)
-        limit = shortest - same
-        end = next((index for index in range(limit) if old[-1 - index] != new[-1 - index]), limit)
-        first = max(0, same - _CONTEXT)
-        after = old[len(old) - end :][:_CONTEXT]
-        after = after[:-1] if end <= _CONTEXT and after[-1:] == [""] else after  # the end of the last line
-        removed, added = old[same : len(old) - end], new[same : len(new) - end]
-        context = len(after) + same - first
-        lines = [f"@@ -{first + 1},{context + len(removed)} +{first + 1},{context + len(added)} @@"]
-        lines += [f" {line}" for line in old[first:same]]
-        lines += [f"-{line}" for line in removed] + [f"+{line}" for line in added]
-        lines += [f" {line}" for line in after]
+        lines: list[str] = []
+        for hunk in stripped(compare(old, new)):
+            lines.append(f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@")
+            lines += (f"{_SIGNS[kind]}{text}" for kind, text in hunk.changes)
         return "\n".join(line if len(line) <= _LINE_SHOWN else line[:_LINE_SHOWN] + "…" for line in lines)
 
     def _keep_owner(self, descriptor: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from hilt.desk import conversations, sessions, usage
+from hilt.desk import conversations, sessions
 from hilt.errors import ToolError
 from hilt.formats.numbers import dollars, thousands
 from hilt.places import command
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 
     from hilt.call import Result
     from hilt.desk.conversations import Conversation, ModelChoice
-    from hilt.desk.sessions import StoredTranscript
-    from hilt.desk.skills import Skill
-    from hilt.desk.usage import ModelSpending
     from hilt.listing import ListedTool
     from hilt.runtime import Runtime
-    from hilt.surfaces.chat.scene import Totals
 
 T = TypeVar("T")
 
@@ -73,12 +69,12 @@ class Chat:
             submit=self._submit,
             interrupt=self._interrupt,
             leave=self.leave,
-            typed=self._clear_warning,
+            typed=lambda: setattr(self, "_is_warned", False),
             open_call=self._open_call,
         )
         self._people = People(self._line, self._ink)
-        self._scene = Scene(self._line.print, self._ink, self._line.redraw)
-        self.runtime = self._open_runtime(options.session or conversations.new_id())
+        self.scene = Scene(self._line.print, self._ink, self._line.redraw)
+        self.runtime: Runtime = self._open_runtime(options.session or conversations.new_id())
         self.model = conversations.model_name(self.runtime, options.program)
 
     async def run(self) -> None:
@@ -117,10 +113,7 @@ class Chat:
         self._line.redraw()
 
     def _open_call(self) -> None:
-        self._scene.open_call()
-
-    def _clear_warning(self) -> None:
-        self._is_warned = False
+        self.scene.open_call()
 
     def _interrupt(self) -> None:
         """Ctrl-C: stop the turn, and leave if pressed again. Queued lines go back to the input line."""
@@ -161,7 +154,7 @@ class Chat:
                 finally:
                     clock.cancel()
                     self._is_working = False
-                    self._scene.end()
+                    self.scene.end()
 
     async def _tick(self) -> None:
         """Redraw the elapsed seconds."""
@@ -188,7 +181,7 @@ class Chat:
     async def _send(self, text: str | None) -> None:
         if text is not None:
             self._line.print("\n" + drawing.person(self._ink(), text))
-        self._scene.begin()
+        self.scene.begin()
         try:
             conversation = self._conversation or await self._converse(text or "")
             content = None if text is None else await conversation.expand(text)
@@ -205,7 +198,7 @@ class Chat:
         self._conversation = await _offload(
             lambda: conversations.converse(
                 runtime,
-                self._scene.show,
+                self.scene.show,
                 title=title,
                 program=self._options.program,
                 choice=self._choice,
@@ -217,30 +210,9 @@ class Chat:
     # --- for commands -------------------------------------------------------------------------------------------------
 
     @property
-    def session(self) -> str:
-        """The id of the session."""
-        return self.runtime.session
-
-    @property
     def mode(self) -> str:
         """The mode of the session."""
-        return self.runtime.parts.authority.mode(self.session)
-
-    @property
-    def skills(self) -> list[Skill]:
-        """The skills that can be loaded."""
-        return list(self.runtime.parts.skills.current().skills.values())
-
-    @property
-    def totals(self) -> Totals:
-        """What this chat has used."""
-        return self._scene.totals
-
-    @property
-    def limit(self) -> float | None:
-        """What models may cost per day, in dollars."""
-        limit: float | None = self.runtime.settings["agents.max_cost_day"]
-        return limit
+        return self.runtime.parts.authority.mode(self.runtime.session)
 
     def tell(self, text: str) -> None:
         """Print lines for the person."""
@@ -284,21 +256,13 @@ class Chat:
         if self._conversation is None:
             self.tell("Nothing to compact.")
             return
-        self._scene.begin()
+        self.scene.begin()
         await self._conversation.compact(focus)
-
-    def sessions(self) -> list[StoredTranscript]:
-        """Return the sessions of the workspace, newest first."""
-        return sessions.transcripts(self.runtime)
-
-    def spending(self) -> list[ModelSpending]:
-        """Return what models have cost today."""
-        return usage.today(self.runtime)
 
     async def resume(self, id: str) -> None:
         """Switch to an earlier session."""
         session = sessions.full_id(self.runtime, id)
-        if session == self.session:
+        if session == self.runtime.session:
             self.tell("This is the current session.")
             return
         if self.runtime.parts.running_jobs:
@@ -328,7 +292,7 @@ class Chat:
             return
         from pydantic_ai.messages import ModelResponse
 
-        self.tell(f"Session {self.session}, {len(conversation.messages)} messages.")
+        self.tell(f"Session {self.runtime.session}, {len(conversation.messages)} messages.")
         answers = (message.text for message in reversed(conversation.messages) if isinstance(message, ModelResponse))
         last = next(filter(None, answers), None)
         if last:
@@ -348,10 +312,10 @@ class Chat:
         return Ink(self._line.columns, self._options.color)
 
     def _live(self) -> str:
-        return self._scene.live(self._line.rows, list(self._waiting) if self._is_working else [], self._status())
+        return self.scene.live(self._line.rows, list(self._waiting) if self._is_working else [], self._status())
 
     def _status(self) -> list[str]:
-        totals = self._scene.totals
+        totals = self.scene.totals
         seen, mode = self._mode_shown
         if time.monotonic() - seen > _MODE_SECONDS:
             mode = self.mode
@@ -379,7 +343,7 @@ class Chat:
 
     async def _close(self) -> None:
         if self._conversation is not None:
-            self.tell(f"Session {self.session}. To continue it: {command('chat', '--continue')}")
+            self.tell(f"Session {self.runtime.session}. To continue it: {command('chat', '--continue')}")
             with suppress(ToolError):
                 await self._conversation.close()
         self.runtime.give_up(ENDING_SECONDS)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from hilt.desk import sessions, skills, usage
 from hilt.desk.conversations import complete
 from hilt.desk.sessions import MODES, find_mode
 from hilt.errors import ToolError, did_you_mean
@@ -102,7 +103,7 @@ async def _tasks(chat: Chat, argument: str) -> None:
 
 
 async def _skills(chat: Chat, argument: str) -> None:
-    lines = [f"{skill.name}  {one_line(skill.description)}" for skill in chat.skills]
+    lines = [f"{skill.name}  {one_line(skill.description)}" for skill in skills.contents(chat.runtime).skills.values()]
     chat.tell("\n".join([*lines, f"{len(lines)} skills. To use one: @skill:NAME in a message."]))
 
 
@@ -111,33 +112,34 @@ async def _compact(chat: Chat, argument: str) -> None:
 
 
 async def _resume(chat: Chat, argument: str) -> None:
-    sessions = chat.sessions()
+    stored = sessions.transcripts(chat.runtime)
     if argument:
         chosen = int(argument) - 1 if argument.isdecimal() and len(argument) < 4 else None
-        is_number = chosen is not None and 0 <= chosen < len(sessions)
-        await chat.resume(sessions[chosen].id if chosen is not None and is_number else argument)
+        is_number = chosen is not None and 0 <= chosen < len(stored)
+        await chat.resume(stored[chosen].id if chosen is not None and is_number else argument)
         return
     lines = []
-    for number, session in enumerate(sessions[:_SESSIONS_SHOWN], 1):
+    for number, session in enumerate(stored[:_SESSIONS_SHOWN], 1):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(session.changed / 1e9))
-        mark = "*" if session.id == chat.session else " "
+        mark = "*" if session.id == chat.runtime.session else " "
         lines.append(f"{mark}{number:>3}  {session.id}  {when}  {one_line(session.title or '')}")
-    advice = "To continue one: /resume NUMBER or ID" if sessions else "There is no earlier session in this folder."
+    advice = "To continue one: /resume NUMBER or ID" if stored else "There is no earlier session in this folder."
     chat.tell("\n".join([*lines, advice]))
 
 
 async def _cost(chat: Chat, argument: str) -> None:
-    totals = chat.totals
+    totals = chat.scene.totals
     cost = dollars(totals.cost if totals.requests > totals.unpriced else None if totals.unpriced else 0.0)
     unknown = f" ({_number(totals.unpriced)} without a known price)" if totals.unpriced else ""
     tokens = f"{thousands(totals.input_tokens)} tokens in, {thousands(totals.output_tokens)} out"
     lines = [f"This chat: {_number(totals.requests)}, {tokens}, cost {cost}{unknown}"]
-    for spent in chat.spending():
+    for spent in usage.today(chat.runtime):
         price = "unknown" if spent.unpriced == spent.requests else dollars(spent.cost)
         tokens = f"{thousands(spent.input_tokens)} tokens in, {thousands(spent.output_tokens)} out"
         lines.append(f"Today, {spent.model}: {_number(spent.requests)}, {tokens}, cost {price}")
-    if chat.limit is not None:
-        lines.append(f"Limit per day: ${chat.limit:g} (agents.max_cost_day)")
+    limit = chat.runtime.settings["agents.max_cost_day"]
+    if limit is not None:
+        lines.append(f"Limit per day: ${limit:g} (agents.max_cost_day)")
     chat.tell("\n".join(lines))
 
 
@@ -163,7 +165,7 @@ COMMANDS: dict[str, SlashCommand] = {
         "/resume [ID]",
         "List earlier sessions, or continue one",
         _resume,
-        lambda chat: [session.id for session in chat.sessions()[:_SESSIONS_SHOWN]],
+        lambda chat: [session.id for session in sessions.transcripts(chat.runtime)[:_SESSIONS_SHOWN]],
     ),
     "cost": SlashCommand("/cost", "Show tokens and costs", _cost),
     "help": SlashCommand("/help", "Show this help", _help),

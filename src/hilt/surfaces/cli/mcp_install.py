@@ -15,12 +15,10 @@ from hilt import places
 from hilt.desk.mcp_entries import entry_text, with_entry, without_entry
 from hilt.desk.mcp_hosts import HOSTS, Entry, Host, HostFile, host_files
 from hilt.desk.personal_files import SettingsChange
-from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
 from hilt.surfaces import Usage
-from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser, suggestion
-from hilt.surfaces.cli.person import change_text, confirm, run_for_person
+from hilt.surfaces.cli.person import change_text, confirm, refuse_tools, run_for_person
 from hilt.surfaces.cli.serve import PORT
 from hilt.surfaces.terminal_prompt import Terminal
 
@@ -192,11 +190,10 @@ def _headers() -> dict[str, str]:
 
 
 def _list(options: Options) -> int:
-    workspace = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     width = max(map(len, HOSTS))
     for name, host in HOSTS.items():
         sys.stdout.write(f"{name:<{width}}  {host.title}\n")
-        for scope, file in host_files(host, workspace).items():
+        for scope, file in host_files(host, _workspace(options)).items():
             sys.stdout.write(f"{'':<{width}}  --{scope:<7}  {one_line(file.path)}\n")
     return 0
 
@@ -214,14 +211,7 @@ def _write(
     mode = mode_of(file)
     if not arguments.yes:
         return run_for_person(command, lambda screen: _confirm(screen, closing, changes, mode))
-    above = hilt_above(os.getpid())
-    if above is not None:
-        verb = " ".join(command.split()[:2])
-        raise ToolError(
-            "denied",
-            f"Tools cannot run hilt {verb}: this process was started by hilt itself ({one_line(above)}).",
-            suggestion=f"Ask the user to run: {places.command(*verb.split(), arguments.host)}",
-        )
+    refuse_tools(command)
     for change in changes:
         sys.stdout.write(change_text(change))
         change.write(mode)
