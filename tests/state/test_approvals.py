@@ -109,6 +109,19 @@ def test_an_expired_question_is_asked_again(approvals):
     assert ask(approvals).id != first.id
 
 
+@pytest.mark.parametrize("change", [{"reason": "a rule asks"}, {"risk": "dangerous"}, {"rules": ("Bash(ls:*)",)}])
+def test_a_call_that_is_pending_for_another_reason_is_asked_anew(approvals, change):
+    old = ask(approvals)
+
+    new = approvals.ask("w", "s", DIGEST, CALL._replace(**change), seconds=600)
+
+    assert new.id != old.id
+    assert approvals.pending() == [new]
+    assert approvals.find(old.id).state == "expired"
+    assert code(lambda: approvals.answer(old.id, approved=True, by="t")) == "not_found"
+    assert ask(approvals).id not in (old.id, new.id)
+
+
 def test_a_session_with_too_many_questions_is_limited_and_others_are_not(approvals):
     for number in range(100):
         ask(approvals, str(number))

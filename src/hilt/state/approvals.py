@@ -102,7 +102,10 @@ class Approvals:
     # --- asking ---------------------------------------------------------------------------------------------------
 
     def ask(self, workspace: str, session: str, digest: str, asked: ApprovalRequest, *, seconds: float) -> Approval:
-        """Store a question that expires after some seconds; if the call is already pending, return that approval."""
+        """Store a question that expires after some seconds; if the call is already pending, return that approval.
+
+        If it was pending for another reason, that approval expires: a person answers only what holds now.
+        """
         now, note = time.time_ns(), self._note_run(session)
         new = Approval(
             os.urandom(6).hex(),
@@ -122,7 +125,9 @@ class Approvals:
             _expire(db, now)
             for approval in _select(db, "workspace=? AND digest=? AND state='pending'", (workspace, digest)):
                 if _is_for(approval, session):
-                    return approval
+                    if _grounds(approval.asked) == _grounds(asked):
+                        return approval
+                    db.execute("UPDATE approvals SET state='expired', expires_at=? WHERE id=?", (now, approval.id))
             query = (
                 "SELECT sum(workspace=? AND session=?), sum(json_extract(asked, '$.client')=?), sum(workspace=?), "
                 "count(*) FROM approvals WHERE state='pending'"
@@ -397,6 +402,11 @@ def _encoded(asked: ApprovalRequest) -> str:
 
 def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _grounds(asked: ApprovalRequest) -> tuple[object, ...]:
+    """Return why a call needs approval, and what "always" would store."""
+    return asked.reason, asked.risk, asked.risk_reason, asked.rules
 
 
 def _expire(db: sqlite3.Connection, now: int) -> None:

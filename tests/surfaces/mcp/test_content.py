@@ -107,6 +107,13 @@ def test_a_failure_is_readable_by_models_and_programs():
     assert reply["_meta"] == {"dev.hilt/error": meta}
 
 
+def test_the_text_of_an_error_is_sent_once(runtime):
+    reply = call_result(runtime.call("read_file", start=1))
+
+    assert reply["content"][0]["text"].startswith("invalid_args: start is not an argument")
+    assert reply["_meta"]["dev.hilt/error"]["details"] == {"violations": [{"path": "start"}, {"path": "path"}]}
+
+
 @pytest.mark.parametrize("details", [{"a": "x" * META_CHARACTERS}, {"a": object()}])
 def test_details_that_are_large_or_not_json_are_omitted(details):
     reply: Any = call_result(Result(error=ToolError("internal", "No.", **details)))

@@ -190,8 +190,15 @@ def error_result(error: ToolError, result: Result | None = None) -> dict[str, An
     """Return an error result: code, message and suggestion as text, and code and details for programs."""
     text = f"{error.code}: {error.message}" + (f"\n{error.suggestion}" if error.suggestion else "")
     data: dict[str, Any] = {"code": error.code}
-    if error.details and _is_small(error.details):
-        data["details"] = error.details
+    details = {**error.details}
+    if isinstance(violations := details.get("violations"), list):  # the text already says what is wrong
+        details["violations"] = [
+            {key: value for key, value in violation.items() if key != "message"}
+            for violation in violations
+            if isinstance(violation, dict)
+        ]
+    if details and _is_small(details):
+        data["details"] = details
     meta = {f"{OWN}error": replace_surrogates(data), **(_meta_of(result) if result is not None else {})}
     return {**COMPLETE, "content": [{"type": "text", "text": replace_surrogates(text)}], "isError": True, "_meta": meta}
 
