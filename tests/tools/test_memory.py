@@ -176,6 +176,16 @@ def test_a_search_shows_a_snippet_and_the_value_on_request(filled):
     assert entry["value"] == "Deploys run from main; tokens are in the vault."
 
 
+def test_notes_that_repeat_a_word_are_found_before_the_deadline(runtime):
+    for number in range(200):
+        runtime.call("memory", action="save", key=f"k{number}", value="y " * 8_000 + "target " + "y " * 100)
+
+    result = runtime.call("memory", action="search", query="target y", limit=200)
+
+    assert result.ok, result.error
+    assert result.data["count"] == 200
+
+
 def test_a_long_list_is_paged_and_lists_every_entry_once(runtime):
     for number in range(40):
         runtime.call("memory", action="save", key=f"k{number:02}", value="x" * 16_000)

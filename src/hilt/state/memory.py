@@ -198,16 +198,18 @@ class Memory:
             hits = " + ".join(["(instr(lower(key || ' ' || value || tags), ?) > 0)"] * len(terms))
             source = f"(SELECT *, {hits} AS hits FROM memories) AS memories WHERE hits AND {condition}"  # noqa: S608
             values = [*terms, *values]
-            snippet, order = f"substr(memories.value, 1, {_SHORT_CHARACTERS})", "hits DESC"
+            order = "hits DESC"
         else:
             source = f"words JOIN memories ON memories.id=words.rowid WHERE words MATCH ? AND {condition}"
             values = [" OR ".join(f'"{term}"' for term in terms), *values]
-            snippet, order = "snippet(words, 1, '', '', '…', 24)", "bm25(words, 4.0, 1.0, 3.0)"
-        query = (
-            f"SELECT {_columns(whole=whole)}, {snippet} FROM {source} "  # noqa: S608  # constant names
-            f"ORDER BY {order}, memories.key LIMIT ? OFFSET ?"
-        )
-        return self._page(query, f"SELECT count(*) FROM {source}", values, limit, offset)  # noqa: S608
+            order = "bm25(words, 4.0, 1.0, 3.0)"
+        query = f"SELECT {_columns(whole=True)} FROM {source} ORDER BY {order}, memories.key LIMIT ? OFFSET ?"  # noqa: S608
+        page = self._page(query, f"SELECT count(*) FROM {source}", values, limit, offset)  # noqa: S608
+        length = None if whole else _SHORT_CHARACTERS
+        entries = [
+            entry._replace(value=entry.value[:length], snippet=_excerpt(entry.value, terms)) for entry in page.entries
+        ]
+        return page._replace(entries=entries)
 
     def _page(self, query: str, count: str, values: Sequence[Any], limit: int, offset: int) -> MemoryPage:
         def work(db: sqlite3.Connection) -> MemoryPage:
@@ -283,6 +285,8 @@ class Memory:
 _DAMAGED = "Ask the user to move memory.db out of the configuration directory; hilt then starts a new one."
 _ADVICE = "Free disk space, or set HILT_CONFIG_DIR to a writable folder."
 _SHORT_CHARACTERS = 400  # of a truncated value
+_EXCERPT_CHARACTERS = 160
+_BEFORE_CHARACTERS = 40  # of an excerpt, before the word that was found
 _OFFSET_MAX = 2**63 - 1  # the largest integer in SQLite
 _NOT_EXPIRED = "(expires IS NULL OR expires>?)"
 
@@ -338,5 +342,14 @@ def _columns(*, whole: bool) -> str:
 
 
 def _entry(row: Sequence[Any]) -> MemoryEntry:
-    key, value, tags, updated, expires, *snippet = row
-    return MemoryEntry(key, value, tuple(tags.split()), updated, expires, snippet[0] if snippet else "")
+    key, value, tags, updated, expires = row
+    return MemoryEntry(key, value, tuple(tags.split()), updated, expires)
+
+
+def _excerpt(value: str, terms: Sequence[str]) -> str:
+    """Return the text around the first of the terms; snippet() of SQLite takes seconds if a text repeats a word."""
+    text = value.lower()
+    first = min((at for term in terms if (at := text.find(term)) >= 0), default=0)
+    start = max(0, first - _BEFORE_CHARACTERS)
+    end = start + _EXCERPT_CHARACTERS
+    return "…" * bool(start) + value[start:end] + "…" * (end < len(value))
