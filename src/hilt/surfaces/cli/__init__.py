@@ -165,7 +165,12 @@ def _run_command(options: dict[str, str], words: list[str]) -> int:
 
     if name not in COMMANDS:
         raise _unknown(name, COMMANDS)
+    import gc
+
+    gc.disable()  # as for one-shot calls
     parser, rest = parser_of(name).reached(rest)
+    gc.freeze()
+    gc.enable()
     before = rest[: rest.index("--")] if "--" in rest else rest
     if "--help" in before or "-h" in before:
         return _help(options, parser, [word for word in before if not word.startswith("-")])
@@ -209,7 +214,9 @@ def _one_shot(options: dict[str, str]) -> int:
     import gc
 
     gc.disable()  # imports create no garbage worth collecting
+    from hilt import runtime  # noqa: F401 -- opened later
     from hilt.surfaces import oneshot
 
+    gc.freeze()  # so that no collection looks at what was imported
     gc.enable()
     return oneshot.main(options)
