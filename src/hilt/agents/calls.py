@@ -26,6 +26,8 @@ from hilt.state.agent_calls import Allowance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.agents.interruption import Interruption
+    from hilt.agents.model_requests import MeteredModel
     from hilt.runtime import Runtime
 
 Arguments = dict[str, Any] | str  # a string if it is not a JSON object
@@ -70,26 +72,23 @@ class TurnCalls:
         self,
         runtime: Runtime,
         emit: Callable[[Event], None],
-        *,
-        client: Callable[[], str],
-        asks_person: bool,
+        model: MeteredModel,
+        interruption: Interruption,
         plan_compaction: Callable[[str], str],
-        is_stopped: Callable[[], bool],
-        allowance: Callable[[], Allowance],
+        *,
+        asks_person: bool,
         person: Attendant | None = None,
     ) -> None:
-        """`client` returns the name of the model, for the record. `asks_person` is whether a user is available to ask.
+        """`asks_person` is whether a user is available to ask, by `person` if that is not the runtime itself.
 
-        `person` is the client that asks the user, if it is not the runtime itself. Once `is_stopped`, no further call
-        starts.
+        Once the turn is interrupted, no further call starts.
         """
         self._runtime = runtime
         self._emit = emit
-        self._client = client
-        self._asks_person = asks_person
+        self._model = model
+        self._interruption = interruption
         self._plan_compaction = plan_compaction
-        self._is_stopped = is_stopped
-        self._allowance = allowance
+        self._asks_person = asks_person
         self._person = person
         self._active: list[ActiveCall] = []
 
@@ -114,21 +113,21 @@ class TurnCalls:
 
         def submit() -> None:
             for call in calls:
-                if call.error is not None or self._is_stopped():
+                if call.error is not None or self._interruption.is_ending:
                     stopped = ToolError("cancelled", f"The call of {call.tool} did not run: the turn was interrupted.")
                     deliver(call, Result(error=call.error or stopped))
                     continue
-                request = Call(call.tool, call.args, id=call.id, client=self._client())
+                request = Call(call.tool, call.args, id=call.id, client=self._model.name)
                 attendant = CallAttendant(
                     call,
                     report,
                     self._plan_compaction,
                     asks_person=self._asks_person,
-                    allowance=self._allowance(),
+                    allowance=self._model.budget,
                     person=self._person,
                 )
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
-            if self._is_stopped():
+            if self._interruption.is_ending:
                 self.stop()  # calls that began after the stop
 
         try:

@@ -110,11 +110,10 @@ class Conversation:
         self._calls = TurnCalls(
             runtime,
             emit,
-            client=lambda: self._model.name,
+            self._model,
+            self._interruption,
+            self._compaction.plan,
             asks_person=asks_person,
-            plan_compaction=self._compaction.plan,
-            is_stopped=lambda: self._interruption.is_ending,
-            allowance=lambda: self._model.budget,
             person=person,
         )
         self._guard = LoopGuard()

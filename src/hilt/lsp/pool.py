@@ -102,39 +102,30 @@ class LanguageServers:
         report: Report,
     ) -> ServerAnswer | None:
         """Return the answer of a server, restarted once if it exits meanwhile; None if it lacks the capability."""
-        try:
-            return self._try_one(caller, kind, program, question, fence, report)
-        except ServerExited as error:
-            report(f"restarting {kind.name} after a failure: {error}", None)
-        try:
-            return self._try_one(caller, kind, program, question, fence, report)
-        except ServerExited as error:
-            raise ToolError(
-                "lsp_unavailable",
-                f"{kind.name} failed twice: {error}",
-                suggestion=f"Use search_files, or ask the user to check it. {_reinstall(kind)}",
-            ) from None
-
-    def _try_one(
-        self,
-        caller: CallerEnvironment,
-        kind: ServerKind,
-        program: str,
-        question: ServerQuestion,
-        fence: Fence | None,
-        report: Report,
-    ) -> ServerAnswer | None:
         key = (kind.name, program, caller.fingerprint)
-        server = self._get(key, caller, kind, program, fence, report)
-        try:
-            if not _is_capable(server, question.action):
-                return None
-            return Asking(self, caller.read, server, question, fence, report).answer()
-        except ServerExited as error:
-            self.end(server)
-            raise ServerExited(f"{error}.{printed(server)}") from None
-        finally:
-            self._release(server)
+        failure = ""
+        for is_last in (False, True):
+            server = None
+            try:
+                server = self._get(key, caller, kind, program, fence, report)
+                if not _is_capable(server, question.action):
+                    return None
+                return Asking(self, caller.read, server, question, fence, report).answer()
+            except ServerExited as error:
+                failure = str(error)
+                if server is not None:
+                    self.end(server)
+                    failure += f".{printed(server)}"
+                if not is_last:
+                    report(f"restarting {kind.name} after a failure: {failure}", None)
+            finally:
+                if server is not None:
+                    self._release(server)
+        raise ToolError(
+            "lsp_unavailable",
+            f"{kind.name} failed twice: {failure}",
+            suggestion=f"Use search_files, or ask the user to check it. {_reinstall(kind)}",
+        )
 
     def ask_warm(self, caller: CallerEnvironment, question: ServerQuestion) -> ServerAnswer | None:
         """Return the answer of a server that is running and ready; None if there is none, or it fails."""
