@@ -7,7 +7,7 @@ from errno import EACCES, ENOENT, ENOTDIR
 
 import pytest
 
-from hilt.handles import open_folder, remove_path
+from hilt.handles import open_folder, put_file, remove_path
 
 OUTCOMES = {
     "a/b": 0,
@@ -78,3 +78,28 @@ def test_removal_does_not_follow_links(tmp_path):
     assert outside.stat().st_mode & 0o7777 == 0o755
     remove_path(str(tmp_path / "linked"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"]
+
+
+def test_a_file_is_put_in_its_place_whole_and_for_the_user_alone(tmp_path):
+    path = tmp_path / "new" / "file"
+
+    assert put_file(str(path), b"one", only_new=True)
+    assert not put_file(str(path), b"two", only_new=True)
+    assert path.read_bytes() == b"one"
+    assert put_file(str(path), b"three", synced=True)
+
+    assert path.read_bytes() == b"three"
+    assert [entry.name for entry in path.parent.iterdir()] == ["file"]
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_file_that_cannot_be_put_in_its_place_leaves_nothing_behind(tmp_path):
+    (tmp_path / "taken").mkdir()
+
+    with pytest.raises(OSError, match="taken"):
+        put_file(str(tmp_path / "taken"), b"x")
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["taken"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError):
+        put_file(str(tmp_path / "file" / "inner"), b"x")

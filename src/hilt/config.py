@@ -296,16 +296,10 @@ def _write_cache(cache: str, value: object) -> None:
         text = json.dumps(value)
     except TypeError:
         return  # dates and times: no key accepts them, and validation has already rejected them
-    temporary = f"{cache}.{os.urandom(4).hex()}"
-    try:
-        os.makedirs(os.path.dirname(cache), mode=0o700, exist_ok=True)
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, cache)
-    except OSError:
-        # without a cache, the next start is only slower
-        with suppress(OSError):
-            os.unlink(temporary)
+    from hilt.handles import put_file
+
+    with suppress(OSError):  # without a cache, the next start is only slower
+        put_file(cache, text.encode())
 
 
 def flat_keys(data: Mapping[str, Any], source: str, prefix: str = "") -> dict[str, Any]:

@@ -42,6 +42,32 @@ def open_folder(path: str, start: int | None = None, *, mode: int | None = None)
     return handle
 
 
+def put_file(path: str, data: bytes, *, mode: int = 0o600, only_new: bool = False, synced: bool = False) -> bool:
+    """Put a file in its place at once, with `only_new` only if there is none; return whether that was done.
+
+    Its folder is created. No process sees a part of it, or another file under its temporary name.
+    """
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    temporary = f"{path}.{os.urandom(6).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(temporary, flags, mode), "wb") as file:
+            file.write(data)
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
+        if not only_new:
+            os.replace(temporary, path)
+            return True
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+            return True
+        return False
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
 def exchange(folder: int, name: str, other: str) -> bool:
     """Swap two names in a folder atomically; False if the system or file system does not support it."""
     import ctypes

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.handles import put_file
 from hilt.output.redaction import Redactor
 from hilt.places import command
 from hilt.state.directory import writing
@@ -86,11 +87,7 @@ class Transcripts:
                 os.unlink(path)
             return
         with writing(os.path.dirname(path)):
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            temporary = f"{path}.{os.urandom(4).hex()}"
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.writelines(map(_line, records))
-            os.replace(temporary, path)
+            put_file(path, b"".join(map(_line, records)))
 
     def path(self, session: str) -> str:
         """Return the path of a session's transcript, which may not exist."""

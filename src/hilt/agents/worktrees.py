@@ -20,6 +20,7 @@ from hilt.agents.safe_git import Changes, FileChange, SafeGit, file_state
 from hilt.call import Call
 from hilt.config import Settings
 from hilt.errors import ToolError
+from hilt.handles import put_file, remove_path
 from hilt.places import command, is_below, worktrees_dir
 from hilt.state.roster import AgentRecord, Roster
 from hilt.text.binary_patch import literal
@@ -171,13 +172,8 @@ class Worktrees:
         return os.path.join(self._records, f"{id}.json")
 
     def _save(self, id: str, record: WorktreeRecord) -> None:
-        os.makedirs(self._records, mode=0o700, exist_ok=True)
-        path = self._record_path(id)
-        with open(path + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(record._asdict(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(path + ".new", path)
+        text = json.dumps(record._asdict())
+        put_file(self._record_path(id), text.encode("utf-8", "surrogateescape"), synced=True)
 
     # --- applying changes ---------------------------------------------------------------------------------------------
 
@@ -361,8 +357,6 @@ def _joined(texts: list[str]) -> str:
 
 def _remove(top: str, git_dir: str) -> None:
     """Remove a worktree and its metadata; a link that was put on the path in the repository is not followed."""
-    from hilt.handles import remove_path
-
     remove_path(os.path.join(os.path.realpath(os.path.dirname(top)), os.path.basename(top)))
     remove_path(git_dir)
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from hilt import places, variables
 from hilt.errors import ToolError
+from hilt.handles import put_file
 from hilt.loaders import paths_of
 
 TYPE_CHECKING = False
@@ -204,16 +205,7 @@ def write_copy(folder: str, files: Mapping[str, str | bytes], mode: int = 0o600)
         with suppress(FileNotFoundError), open(path, "rb") as file:
             if file.read(len(data) + 1) == data:
                 continue
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        put_file(path, data, mode=mode)
 
 
 def refusal(name: str) -> str | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +10,7 @@ from typing import Any
 
 from hilt import __version__
 from hilt.custom.definition import Definition, Example, Loaded
+from hilt.handles import put_file
 from hilt.loaders import Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
 
@@ -105,13 +104,9 @@ class Cache:
         if signatures == self._saved:
             return
         rows = {path: row for path, entry in entries.items() if (row := entry.row()) is not None}
-        temporary = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
         with suppress(OSError, TypeError, ValueError):  # a cache is optional
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             text = json.dumps({"version": VERSION, "tools": rows}, separators=(",", ":"))
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(text.encode())
-            os.replace(temporary, self._path)
+            put_file(self._path, text.encode())
         self._saved = signatures
 
 

@@ -19,6 +19,7 @@ from hilt.custom.definition import FILE_BYTES, Definition, ToolProblem, fingerpr
 from hilt.desk.personal_files import explained, write_whole
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
+from hilt.handles import put_file
 from hilt.surroundings import Surroundings
 
 TYPE_CHECKING = False
@@ -213,8 +214,4 @@ def _records() -> dict[str, dict[str, Any]]:
 
 
 def _record(entries: Mapping[str, Any]) -> None:
-    path = os.path.join(own_folder(), _RECORD)
-    fresh = f"{path}.{os.getpid()}"
-    with open(fresh, "w", encoding="utf-8") as file:
-        json.dump(entries, file, indent=2)
-    os.replace(fresh, path)
+    put_file(os.path.join(own_folder(), _RECORD), json.dumps(entries, indent=2).encode())

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
+from hilt.handles import put_file
 from hilt.sandbox import backend
 from hilt.sandbox.backend import Availability, Backend, FindProgram
 
@@ -79,10 +80,6 @@ def _key(works: str, find_program: FindProgram) -> list[object]:
 
 def _remember(path: str, available: Availability, find_program: FindProgram = _nowhere) -> None:
     """Cache the result for the next process, which otherwise probes again."""
-    draft = f"{path}.{os.getpid()}"
     with suppress(OSError):
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        with open(draft, "w", encoding="utf-8") as file:
-            key = _key(available.backend, find_program)
-            json.dump({"key": key, "availability": available._asdict()}, file)
-        os.replace(draft, path)
+        key = _key(available.backend, find_program)
+        put_file(path, json.dumps({"key": key, "availability": available._asdict()}).encode())

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from hilt.formats.digests import sha256
+from hilt.handles import put_file
 from hilt.servers.configured import Server
 from hilt.servers.definitions import AcceptedTool, Raw, digest, usable
 
@@ -55,20 +56,12 @@ class Pins:
 
     def pin(self, tools: Sequence[AcceptedTool]) -> Pinned:
         """Accept the first definitions; if another process was faster, keep its definitions."""
-        temporary = self._write({"version": _VERSION, "tools": [[tool.listed_name, tool.raw] for tool in tools]})
-        try:
-            os.link(temporary, self._path)
-        except FileExistsError:
-            pass
-        finally:
-            os.unlink(temporary)
+        put_file(self._path, _tools(tools), only_new=True, synced=True)
         return self.read() or {}
 
     def accept(self, tools: Sequence[AcceptedTool]) -> None:
         """Replace the accepted definitions."""
-        os.replace(
-            self._write({"version": _VERSION, "tools": [[tool.listed_name, tool.raw] for tool in tools]}), self._path
-        )
+        put_file(self._path, _tools(tools), synced=True)
         self.offer(None)
 
     def offered(self) -> list[Raw] | None:
@@ -86,18 +79,13 @@ class Pins:
         value = {"version": _VERSION, "definitions": definitions, "notes": notes}
         with suppress(OSError):  # for display only
             if definitions is not None or notes:
-                os.replace(self._write(value), self._last_path)
+                put_file(self._last_path, json.dumps(value).encode())
             else:
                 os.unlink(self._last_path)
 
-    def _write(self, value: Any) -> str:
-        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-        temporary = f"{self._path}.{os.urandom(6).hex()}"
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(json.dumps(value).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        return temporary
+
+def _tools(tools: Sequence[AcceptedTool]) -> bytes:
+    return json.dumps({"version": _VERSION, "tools": [[tool.listed_name, tool.raw] for tool in tools]}).encode()
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:

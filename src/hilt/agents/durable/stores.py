@@ -9,6 +9,7 @@ import os
 import socket
 
 from hilt.errors import ToolError
+from hilt.handles import put_file
 from hilt.installer import needs
 from hilt.state.agent_database import AgentDatabase
 from hilt.state.directory import writing
@@ -43,14 +44,6 @@ def machine_name(state: str) -> str:
         with open(path, encoding="ascii") as file:
             return f"{socket.gethostname()}-{file.read().strip()}"
     except FileNotFoundError:
-        temporary = f"{path}.{os.urandom(4).hex()}"
         with writing(state):
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-                file.write(os.urandom(4).hex())
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                pass  # another process was faster
-            finally:
-                os.unlink(temporary)
+            put_file(path, os.urandom(4).hex().encode(), only_new=True)  # another process may be faster
         return machine_name(state)

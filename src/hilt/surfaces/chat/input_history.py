@@ -9,6 +9,8 @@ from contextlib import suppress
 
 from prompt_toolkit.history import History
 
+from hilt.handles import put_file
+
 _READ_BYTES = 1 << 20
 _MAX_BYTES = 2 << 20
 
@@ -52,8 +54,5 @@ class HistoryFile(History):
                 os.close(handle)
 
     def _replace(self, data: bytes) -> None:
-        temporary = f"{self._path}.{os.getpid()}"
         with suppress(OSError):
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(data)
-            os.replace(temporary, self._path)
+            put_file(self._path, data)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.handles import put_file
 
 TOKEN_MIN = 20  # characters
 PERSON_FILE = "serve-token"
@@ -46,17 +47,8 @@ def stored_token(state: str, name: str) -> StoredToken:
     with suppress(FileNotFoundError):
         return StoredToken(_read(path), path)
     token = secrets.token_urlsafe(32)
-    # linked into place when it is complete: another process may read it at any time
-    temporary = f"{path}.{secrets.token_hex(4)}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(token + "\n")
-        os.link(temporary, path)
-    except FileExistsError:
-        return StoredToken(_read(path), path)
-    finally:
-        os.unlink(temporary)
+    if not put_file(path, f"{token}\n".encode("ascii"), only_new=True):
+        return StoredToken(_read(path), path)  # another process was faster
     return StoredToken(token, path, is_new=True)
 
 
