@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from typing import Any
 
+from hilt.agents.budgets import MAX_TURNS, Budget, RunLimits
 from hilt.agents.starting import transcripts_of
 from hilt.agents.transcripts import Record, read
 from hilt.state.agent_calls import Allowance
@@ -40,8 +40,6 @@ class SharedBudgets:
         with self._lock:
             shared = self._budgets.get(agent.caller)
         if shared is None:
-            from hilt.agents.budgets import Budget, RunLimits
-
             tokens_left = self._tokens_left(agent)
             with self._lock:
                 budget = Budget(RunLimits(None, tokens_left, None), time.monotonic)
@@ -65,10 +63,8 @@ class SharedBudgets:
         return max(0, min(remainders, default=0))
 
 
-def limits_of(agent: AgentRecord, unrecorded: int, now: int) -> Any:
+def limits_of(agent: AgentRecord, unrecorded: int, now: int) -> RunLimits:
     """Return the limits of the next run of an agent that has used this many tokens besides those in its record."""
-    from hilt.agents.budgets import MAX_TURNS, RunLimits
-
     profile = agent.profile
     used = agent.input_tokens + agent.output_tokens + unrecorded
     tokens = None if profile.tokens is None else max(0, profile.tokens - used)
