@@ -8,7 +8,7 @@ import tempfile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hilt.agents.safe_git import FileChange, FileState, file_state
@@ -563,6 +563,7 @@ STATES = st.builds(lambda data, mode: data and FileState(mode, data), CONTENTS, 
 
 
 @settings(max_examples=300 if STRESS else 25, deadline=None)
+@example({'d"d': (None, FileState("100644", b"\0"))})  # a name that git quotes, in a file without hunks
 @given(st.dictionaries(st.sampled_from(["a", "b b", "c/ü", 'd"d', "a "]), st.tuples(STATES, STATES), min_size=1))
 def test_a_patch_makes_exactly_the_changes(states):
     changes = [

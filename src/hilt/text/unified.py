@@ -230,7 +230,7 @@ def _git_names(line: str) -> tuple[str, str]:
     names = line[len("diff --git ") :].rstrip()
     for space in islice(re.finditer(" ", names), _SPACES_MAX):
         old, new = _strip_prefixes(names[: space.start()], names[space.end() :])
-        if old == new and not old.startswith('"'):
+        if old == new and not names.startswith('"'):
             return old, new
     match = _TWO_NAMES.fullmatch(names)
     old, new = (match[1], match[2]) if match else ("", "")
