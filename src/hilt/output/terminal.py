@@ -33,7 +33,7 @@ _RICH_TEXT = 100_000
 _RICH_FENCED = 10_000
 _RICH_SECONDS = 1.0
 
-_BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 
 # text and the parameters of the escape sequence that colours it; "" means no colour
 _Span: TypeAlias = tuple[str, str]
@@ -144,9 +144,9 @@ def _layout(view: View, width: int, color: bool) -> list[_TableRow]:
     page = _PAGES[view["type"]](view, width, color)
     heading = []
     if "title" in view:
-        heading.append(_TableRow([(_inline(view["title"]), _BOLD)], words=True))
+        heading.append(_TableRow([(_inline(view["title"]), BOLD)], words=True))
     if view.get("collapsed"):
-        heading = heading or [_TableRow(page.subject or [(view["type"], _BOLD)])]
+        heading = heading or [_TableRow(page.subject or [(view["type"], BOLD)])]
         return [*heading, _note(page.size)]
     if page.subject:
         heading.append(_TableRow(page.subject))
@@ -164,15 +164,15 @@ def _diff(view: View, width: int, color: bool) -> _DrawnPage:
         if len(rows) >= _ROWS_MAX:
             break
         old, new = f"{hunk['oldStart']},{hunk['oldLines']}", f"{hunk['newStart']},{hunk['newLines']}"
-        rows.append(_TableRow([(f"@@ -{old} +{new} @@", _CYAN)]))
+        rows.append(_TableRow([(f"@@ -{old} +{new} @@", CYAN)]))
         for change in hunk["changes"][: _ROWS_MAX - len(rows)]:
-            sign, sgr = {"added": ("+", _GREEN), "removed": ("-", _RED), "context": (" ", "")}[change["type"]]
+            sign, sgr = {"added": ("+", GREEN), "removed": ("-", RED), "context": (" ", "")}[change["type"]]
             content = change["content"].removesuffix("\r") if stored_with_returns else change["content"]
             old, new = change.get("oldLineNumber", ""), change.get("newLineNumber", "")
             numbers = _fitting_gutter(f"{old:>{old_digits}} {new:>{new_digits}} ", width)
             text = inert(content).expandtabs(_TAB).replace("\n", "␊")
-            rows.append(_TableRow([(text, sgr)], [(numbers, _DIM), (f"{sign} ", sgr)]))
-    subject = [(_inline(view["path"]), _BOLD), *_counts(view["additions"], view["deletions"])]
+            rows.append(_TableRow([(text, sgr)], [(numbers, DIM), (f"{sign} ", sgr)]))
+    subject = [(_inline(view["path"]), BOLD), *_counts(view["additions"], view["deletions"])]
     rows += _more(len(view["hunks"]) + len(changes) - len(rows), "line")
     return _DrawnPage(subject, rows or [_note("no changes")], _number(len(changes), "line"))
 
@@ -187,7 +187,7 @@ def _diffs(view: View, width: int, color: bool) -> _DrawnPage:
             total = len(rows)
         else:
             total += 1 + _height(item)
-    subject = [(_number(len(items), "file"), _BOLD)]
+    subject = [(_number(len(items), "file"), BOLD)]
     subject += _counts(sum(item["additions"] for item in items), sum(item["deletions"] for item in items))
     return _DrawnPage(subject, [*rows[:_ROWS_MAX], *_more(total - _ROWS_MAX, "line")], _number(total, "line"))
 
@@ -209,13 +209,13 @@ def _code(view: View, width: int, color: bool) -> _DrawnPage:
     for number, text in enumerate(_highlight(lines.visible, view.get("language"), color), first):
         mark = "> " if number in marked else "  " if marked else ""
         numbers = _fitting_gutter(f"{mark}{number:>{digits}} ", width)
-        rows.append(_TableRow(text, [(numbers, _YELLOW if number in marked else _DIM), ("│ ", _DIM)]))
+        rows.append(_TableRow(text, [(numbers, YELLOW if number in marked else DIM), ("│ ", DIM)]))
     total = view.get("lineCount", lines.total)
     size = _number(total, "line")
     if 0 < lines.total < total:
         size = f"lines {first:,} to {first + lines.total - 1:,} of {total:,}"
     facts = f"  created, {size}" if view["created"] else f"  {size}"
-    return _DrawnPage([(_inline(view["path"]), _BOLD), (facts, _DIM)], rows + lines.more or [_note("empty")], size)
+    return _DrawnPage([(_inline(view["path"]), BOLD), (facts, DIM)], rows + lines.more or [_note("empty")], size)
 
 
 def _file_list(view: View, width: int, color: bool) -> _DrawnPage:
@@ -228,13 +228,13 @@ def _file_list(view: View, width: int, color: bool) -> _DrawnPage:
         if not room:
             break
         if group["label"]:
-            rows.append(_TableRow([(_inline(group["label"]), _BOLD), (f" ({len(group['files']):,})", _DIM)]))
+            rows.append(_TableRow([(_inline(group["label"]), BOLD), (f" ({len(group['files']):,})", DIM)]))
         rows += (_file(file, indent, width) for file in group["files"][:room])
         room -= min(room, len(group["files"]))
     total = max(len(files), view.get("total", 0))
     size = _number(total, "file")
     rows += _more(total - (_ROWS_MAX - room), "file")
-    return _DrawnPage([(size, _BOLD)], rows, size)
+    return _DrawnPage([(size, BOLD)], rows, size)
 
 
 def _file(file: View, indent: int, width: int) -> _TableRow:
@@ -244,7 +244,7 @@ def _file(file: View, indent: int, width: int) -> _TableRow:
     room = width - indent - _columns(location) - 2
     # a preview is shown only where it does not push the path to a second line
     if "content" in file and room >= 8:
-        text.append(("  " + clip(_inline(file["content"].strip()), room), _DIM))
+        text.append(("  " + clip(_inline(file["content"].strip()), room), DIM))
     return _TableRow(text, [(f"  {letter} "[:indent], sgr)])
 
 
@@ -266,7 +266,7 @@ def _table(view: View, width: int, color: bool) -> _DrawnPage:
 
     drawn: list[_TableRow] = []
     if columns:
-        drawn = [line(labels, _BOLD), line(["─" * size for size in widths], _DIM)]
+        drawn = [line(labels, BOLD), line(["─" * size for size in widths], DIM)]
         drawn += (line(row, "") for row in cells)
     drawn += _more(total - len(rows), "row")
     drawn += _more(len(view["columns"]) - len(columns), "column")
@@ -280,7 +280,7 @@ def _markdown(view: View, width: int, color: bool) -> _DrawnPage:
     rows = (color and _formatted(lines.visible, width)) or [
         _TableRow([(line, "")], words=True) for line in lines.visible
     ]
-    subject = [(_inline(view["sourceUrl"]), _DIM)] if "sourceUrl" in view else []
+    subject = [(_inline(view["sourceUrl"]), DIM)] if "sourceUrl" in view else []
     return _DrawnPage(subject, rows + lines.more or [_note("empty")], _number(lines.total, "line"))
 
 
@@ -290,17 +290,17 @@ def _shell_output(view: View, width: int, color: bool) -> _DrawnPage:
     output, errors = _printed(view.get("stdout", "")), _printed(view.get("stderr", ""))
     drawn = [_TableRow(line) for line in output.visible]
     if errors.total:
-        drawn += [_TableRow([("stderr:", _DIM)])]
-        drawn += (_TableRow([(text, sgr or _RED) for text, sgr in line]) for line in errors.visible)
+        drawn += [_TableRow([("stderr:", DIM)])]
+        drawn += (_TableRow([(text, sgr or RED) for text, sgr in line]) for line in errors.visible)
     # errors are at the end
     hidden = output.total + errors.total + (errors.total > 0) - _ROWS_MAX
     if hidden > 0:
-        drawn = [_TableRow([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_ROWS_MAX:]]
+        drawn = [_TableRow([(f"… {_number(hidden, 'earlier line')}", DIM)]), *drawn[-_ROWS_MAX:]]
     code = view["exitCode"]
     status = "no exit code" if code is None else f"exit code {code}"
-    rows = [_TableRow([(line, _BOLD)], [("> ", _DIM)]) for line in others] + command.more
-    rows += [*(drawn or [_note("no output")]), _TableRow([(status, _DIM if code == 0 else _RED)])]
-    return _DrawnPage([("$ ", _DIM), (first, _BOLD)], rows, _number(output.total + errors.total, "line"))
+    rows = [_TableRow([(line, BOLD)], [("> ", DIM)]) for line in others] + command.more
+    rows += [*(drawn or [_note("no output")]), _TableRow([(status, DIM if code == 0 else RED)])]
+    return _DrawnPage([("$ ", DIM), (first, BOLD)], rows, _number(output.total + errors.total, "line"))
 
 
 class _OutputLines(NamedTuple):
@@ -357,17 +357,17 @@ def _todo_list(view: View, width: int, color: bool) -> _DrawnPage:
         mark, mark_sgr, sgr = _STATUSES[item["status"]]
         text = [(_inline(item["content"]), sgr)]
         if "priority" in item:
-            text.append((f" ({item['priority']})", _DIM))
+            text.append((f" ({item['priority']})", DIM))
         rows.append(_TableRow(text, [(f"{mark} ", mark_sgr)], words=True))
     done = sum(item["status"] == "completed" for item in items)
-    subject = [(f"{done:,} of {len(items):,} done", _BOLD)]
+    subject = [(f"{done:,} of {len(items):,} done", BOLD)]
     rows += _more(len(items) - len(rows), "item")
     return _DrawnPage(subject, rows, _number(len(items), "item"))
 
 
 def _none(view: View, width: int, color: bool) -> _DrawnPage:
     lines = _split(view.get("message", "") or "Nothing to show.")
-    rows = [_TableRow([(line, _DIM)], words=True) for line in lines.visible]
+    rows = [_TableRow([(line, DIM)], words=True) for line in lines.visible]
     return _DrawnPage([], rows + lines.more, _number(lines.total, "line"))
 
 
@@ -383,14 +383,14 @@ _PAGES: dict[str, Callable[[View, int, bool], _DrawnPage]] = {
     "none": _none,
 }
 
-_ACTIONS = {"created": ("A", _GREEN), "modified": ("M", _YELLOW), "deleted": ("D", _RED), "": (" ", "")}
+_ACTIONS = {"created": ("A", GREEN), "modified": ("M", YELLOW), "deleted": ("D", RED), "": (" ", "")}
 
 # mark, colour of the mark, colour of the text
 _STATUSES = {
-    "completed": ("[x]", _GREEN, _DIM),
-    "in_progress": ("[>]", _YELLOW, _BOLD),
+    "completed": ("[x]", GREEN, DIM),
+    "in_progress": ("[>]", YELLOW, BOLD),
     "pending": ("[ ]", "", ""),
-    "cancelled": ("[-]", _DIM, _DIM),
+    "cancelled": ("[-]", DIM, DIM),
 }
 
 
@@ -399,7 +399,7 @@ def _number(count: int, noun: str) -> str:
 
 
 def _note(text: str) -> _TableRow:
-    return _TableRow([(f"({text})", _DIM)])
+    return _TableRow([(f"({text})", DIM)])
 
 
 def _fitting_gutter(gutter: str, width: int) -> str:
@@ -408,11 +408,11 @@ def _fitting_gutter(gutter: str, width: int) -> str:
 
 
 def _more(count: int, noun: str) -> list[_TableRow]:
-    return [_TableRow([(f"… {_number(count, f'more {noun}')}", _DIM)])] if count > 0 else []
+    return [_TableRow([(f"… {_number(count, f'more {noun}')}", DIM)])] if count > 0 else []
 
 
 def _counts(additions: int, deletions: int) -> _Line:
-    return [("  ", ""), (f"+{additions:,}", _GREEN), (" ", ""), (f"-{deletions:,}", _RED)]
+    return [("  ", ""), (f"+{additions:,}", GREEN), (" ", ""), (f"-{deletions:,}", RED)]
 
 
 def _cell(value: object) -> str:
@@ -505,7 +505,7 @@ def _wrap(row: _TableRow, width: int) -> list[_Line]:
         lines.append([*(blank if start else row.gutter), *_slice(row.text, start, visible)])
         start = end
     if start < len(plain):
-        lines.append([*blank, (clip(f"… {len(plain) - start:,} more characters", width - gutter), _DIM)])
+        lines.append([*blank, (clip(f"… {len(plain) - start:,} more characters", width - gutter), DIM)])
     return lines
 
 
@@ -520,9 +520,12 @@ def _slice(line: _Line, start: int, end: int) -> _Line:
 
 
 def _paint(line: _Line, color: bool) -> str:
-    if not color:
-        return "".join(text for text, _ in line)
-    return "".join(f"\x1b[{sgr}m{text}\x1b[0m" if sgr and text else text for text, sgr in line)
+    return "".join(painted(text, sgr, color=color) for text, sgr in line)
+
+
+def painted(text: str, sgr: str, *, color: bool) -> str:
+    """Return a text in a colour, unless colours are off."""
+    return f"\x1b[{sgr}m{text}\x1b[0m" if color and sgr and text else text
 
 
 def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Line]:

@@ -17,6 +17,7 @@ from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line, revealed
 from hilt.output import terminal
+from hilt.output.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, painted
 
 BY = "terminal"  # who answers, as recorded
 _NARROWEST = 30
@@ -26,9 +27,9 @@ _ARGUMENT_LINES_SHOWN = 2
 _ARGUMENT_IN_DIFF = 200  # characters from which an argument is only counted if a diff shows what it does
 _REASON_MAX = 1000
 _SIGNAL_SECONDS = 1.0  # a signal right before the wait for a line is noticed when the wait ends
-_BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN, _MARK = "1", "2", "31", "32", "33", "36", "1;31"
-_RISKS = {"dangerous": _RED, "caution": _YELLOW, "safe": _GREEN}
-_DIFF_COLORS = {"+": _GREEN, "-": _RED, "@": _CYAN}
+_MARK = f"{BOLD};{RED}"
+_RISKS = {"dangerous": RED, "caution": YELLOW, "safe": GREEN}
+_DIFF_COLORS = {"+": GREEN, "-": RED, "@": CYAN}
 _REQUESTS = {"command": "wants to run a command", "edit": "wants to change files"}
 
 _PLAIN = ("created", "modified", "deleted")  # actions that a diff shows
@@ -189,7 +190,7 @@ def _choices(asked: ApprovalRequest, *, can_always: bool, was_cut: bool, color: 
     keys = [("y", "once"), *([("a", "always")] if can_always else []), ("n", "deny")]
     keys += [("p", "preview first")] if asked.preview else []
     keys += [("s", "show all")] if was_cut else []
-    return "  ".join(f"{_painted(f'[{key}]', _BOLD, color)} {meaning}" for key, meaning in keys) + " > "
+    return "  ".join(f"{painted(f'[{key}]', BOLD, color=color)} {meaning}" for key, meaning in keys) + " > "
 
 
 def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:
@@ -262,7 +263,10 @@ class Page:
     def _heading(self, asked: ApprovalRequest) -> list[str]:
         rule = "-" * (self._width - 1)
         heading = f"{one_line(asked.tool)} {_REQUESTS.get(asked.kind, 'wants to run')}"
-        return [_painted(rule, _DIM, self._color), *(_painted(line, _BOLD, self._color) for line in self._fit(heading))]
+        return [
+            painted(rule, DIM, color=self._color),
+            *(painted(line, BOLD, color=self._color) for line in self._fit(heading)),
+        ]
 
     def _command(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
         """Return the command with its risky part highlighted, or underlined on a terminal without colour."""
@@ -285,7 +289,7 @@ class Page:
         if end <= start or not part:
             return [self._bar + piece]
         if self._color:
-            return [self._bar + before + _painted(part, _MARK, self._color) + after]
+            return [self._bar + before + painted(part, _MARK, color=self._color) + after]
         blanks, carets = (terminal._columns(text) for text in (before, part))
         return [self._bar + piece, " " * (2 + blanks) + "^" * carets]
 
@@ -299,8 +303,8 @@ class Page:
             facts = [f"runs later, by {file.runs}"] if file.runs else []
             facts += [f"not shown: {file.missing}"] if file.missing else []
             text = one_line(f"{file.action} {file.path}" + f" ({'; '.join(facts)})" * bool(facts))
-            sgr = _YELLOW if facts else ""
-            lines += (self._bar + _painted(piece, sgr, self._color) for piece in self._fit(text, self._width - 2))
+            sgr = YELLOW if facts else ""
+            lines += (self._bar + painted(piece, sgr, color=self._color) for piece in self._fit(text, self._width - 2))
         counts = Counter(file.action.partition(" from ")[0] for file in files)
         counts += Counter({"run later": sum(bool(file.runs) for file in files)})
         counts += Counter({"not shown": sum(bool(file.missing) for file in files)})
@@ -312,8 +316,8 @@ class Page:
     def _diff(self, diff: str, *, whole: bool) -> list[str]:
         lines: list[str] = []
         for line in revealed(diff).removesuffix("\n").split("\n"):
-            sgr = _BOLD if line.startswith(("+++ ", "--- ")) else _DIFF_COLORS.get(line[:1], "")
-            lines += (self._bar + _painted(piece, sgr, self._color) for piece in self._fit(line, self._width - 2))
+            sgr = BOLD if line.startswith(("+++ ", "--- ")) else _DIFF_COLORS.get(line[:1], "")
+            lines += (self._bar + painted(piece, sgr, color=self._color) for piece in self._fit(line, self._width - 2))
         return self._cut(lines, whole=whole)
 
     def _arguments(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
@@ -321,7 +325,7 @@ class Page:
             (name, value) for name, value in asked.arguments.items() if value != asked.command or not asked.command
         ]
         # a heading, so that lines of a command or a diff above cannot pass for arguments
-        lines = [_painted("with", _DIM, self._color)] if arguments and (asked.command or asked.diff) else []
+        lines = [painted("with", DIM, color=self._color)] if arguments and (asked.command or asked.diff) else []
         limit = len(arguments) if whole else _ARGUMENTS_SHOWN
         max_lines = None if whole else 1 if asked.diff else _ARGUMENT_LINES_SHOWN
         in_diff = asked.kind == "edit" and bool(asked.diff and asked.files) and not any(f.missing for f in asked.files)
@@ -347,7 +351,7 @@ class Page:
             self.was_cut = True
             pieces = [*pieces[: max_lines - 1], _cut_off(pieces[max_lines - 1])]
         if pieces[0].startswith(label):
-            pieces[0] = _painted(label, _CYAN, self._color) + pieces[0][len(label) :]
+            pieces[0] = painted(label, CYAN, color=self._color) + pieces[0][len(label) :]
         return [self._bar + piece for piece in pieces]
 
     def _facts(self, asked: ApprovalRequest, *, whole: bool) -> list[str]:
@@ -374,8 +378,8 @@ class Page:
         if max_lines is not None and len(pieces) > max_lines:
             self.was_cut = True
             pieces = [*pieces[: max_lines - 1], _cut_off(pieces[max_lines - 1])]
-        first, *more = [_painted(piece, sgr, self._color) for piece in pieces]
-        return [_painted(f"{label:<8}", _DIM, self._color) + first, *(" " * 8 + piece for piece in more)]
+        first, *more = [painted(piece, sgr, color=self._color) for piece in pieces]
+        return [painted(f"{label:<8}", DIM, color=self._color) + first, *(" " * 8 + piece for piece in more)]
 
     def _barred(self, text: str, indent: str = "") -> list[str]:
         lines = text.removesuffix("\n").split("\n")
@@ -410,7 +414,7 @@ class Page:
 
     @property
     def _bar(self) -> str:
-        return _painted("|", _DIM, self._color) + " "
+        return painted("|", DIM, color=self._color) + " "
 
 
 def _cut_off(piece: str) -> str:
@@ -420,7 +424,3 @@ def _cut_off(piece: str) -> str:
 
 def _more(count: int, noun: str) -> str:
     return f"… {count:,} more {noun}{'s' * (count != 1)}"
-
-
-def _painted(text: str, sgr: str, color: bool) -> str:
-    return f"\x1b[{sgr}m{text}\x1b[0m" if color and sgr and text else text

@@ -9,9 +9,7 @@ from hilt.call import Result
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.output import terminal
-from hilt.output.terminal import inert
-
-BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
+from hilt.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, inert
 
 _ARGUMENT_CHARACTERS = 60
 _DIFF_LINES = 12  # shown below a finished call
@@ -26,7 +24,7 @@ class Ink(NamedTuple):
 
     def paint(self, text: str, sgr: str) -> str:
         """Return a text in a colour."""
-        return f"\x1b[{sgr}m{text}\x1b[0m" if self.color and sgr and text else text
+        return terminal.painted(text, sgr, color=self.color)
 
     def clip(self, text: str, room: int | None = None) -> str:
         """Return a text on one line, cut with … if it does not fit."""

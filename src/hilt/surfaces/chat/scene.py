@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from hilt.call import Result
 from hilt.output import run_events as events
+from hilt.output.terminal import DIM, RED, YELLOW
 from hilt.surfaces.chat import drawing
 from hilt.surfaces.chat.answer_stream import AnswerStream
-from hilt.surfaces.chat.drawing import DIM, RED, YELLOW, Ink
+from hilt.surfaces.chat.drawing import Ink
 
 _CALLS_MAX = 500
 _RESERVED_ROWS = 8  # of the screen, for the input and the lines above the live ones

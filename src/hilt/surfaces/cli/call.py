@@ -11,7 +11,7 @@ from typing import Any
 from hilt import wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError, did_you_mean
-from hilt.output.terminal import draws_color, inert, render
+from hilt.output.terminal import RED, draws_color, inert, painted, render
 from hilt.runtime import Runtime
 from hilt.schema import Schema
 from hilt.surfaces import Usage
@@ -86,9 +86,8 @@ def show(result: Result, *, raw: bool) -> int:
 
 
 def _show_error(error: ToolError) -> None:
-    color = draws_color(sys.stderr)
-    red, end = ("\x1b[31m", "\x1b[0m") if color else ("", "")
-    sys.stderr.write(f"{red}{error.code}{end}: {inert(error.message)}\n")
+    code = painted(error.code, RED, color=draws_color(sys.stderr))
+    sys.stderr.write(f"{code}: {inert(error.message)}\n")
     if error.suggestion:
         sys.stderr.write(f"{inert(error.suggestion)}\n")
 

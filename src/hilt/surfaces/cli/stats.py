@@ -7,7 +7,7 @@ import time
 
 from hilt.desk.usage import UsageReport, metrics
 from hilt.output.metrics import bars
-from hilt.output.terminal import draws_color, inert
+from hilt.output.terminal import BOLD, DIM, RED, draws_color, inert, painted
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.audit import filters, open_trail, parse_since
 from hilt.surfaces.cli.layout import print_json
@@ -17,7 +17,6 @@ _WIDTH = 80  # unless the terminal is wider
 _NAME_MAX = 24
 _PLOT_MAX = 60
 _ERRORS_MAX = 8
-_BOLD, _DIM, _RED = "1", "2", "31"
 
 
 def build(parser: Parser) -> None:
@@ -69,16 +68,16 @@ def _table(usage: UsageReport, width: int) -> str:
     lines = [
         f"{calls:,} {'call' if calls == 1 else 'calls'} since {since}, {failed:,} failed ({failed / calls:.1%})",
         "",
-        _painted(f"{_row('tool', 'calls', 'failed', 'p50', 'p95')}  each bar {_span(part)}", _BOLD),
+        _painted(f"{_row('tool', 'calls', 'failed', 'p50', 'p95')}  each bar {_span(part)}", BOLD),
     ]
     for use in usage.tools:
-        failures = _painted(f"{use.failed:>8,}", _RED) if use.failed else f"{use.failed:>8,}"
+        failures = _painted(f"{use.failed:>8,}", RED) if use.failed else f"{use.failed:>8,}"
         row = _row(use.tool, f"{use.calls:,}", failures, _duration(use.p50_ms), _duration(use.p95_ms))
         lines.append(f"{row}  {bars(use.plot, plain=plain)}".rstrip())
     total = [sum(counts) for counts in zip(*(use.plot for use in usage.tools), strict=True)]
     if len(usage.tools) > 1:
         row = f"{_row('all', f'{calls:,}', f'{failed:,}', '', '')}  {bars(total, plain=plain)}"
-        lines.append(_painted(row.rstrip(), _DIM))
+        lines.append(_painted(row.rstrip(), DIM))
     if usage.errors:
         lines += ["", *_errors(usage.errors, width)]
     return "\n".join(lines) + "\n"
@@ -123,4 +122,4 @@ def _draws_bars() -> bool:
 
 
 def _painted(text: str, sgr: str) -> str:
-    return f"\x1b[{sgr}m{text}\x1b[0m" if draws_color(sys.stdout) else text
+    return painted(text, sgr, color=draws_color(sys.stdout))
