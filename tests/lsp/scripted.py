@@ -46,10 +46,11 @@ class Bench:
         """Install the scripted server, and set its plan."""
         program = os.path.join(self.programs, name)
         if not os.path.exists(program):
+            os.makedirs(os.path.dirname(program), exist_ok=True)
             with open(SCRIPT, encoding="utf-8") as file, open(program, "w", encoding="utf-8") as copy:
                 copy.write(f"#!{sys.executable}\n{file.read()}")
             os.chmod(program, 0o755)
-        with open(os.path.join(self.programs, "plan.json"), "w", encoding="utf-8") as file:
+        with open(os.path.join(os.path.dirname(program), "plan.json"), "w", encoding="utf-8") as file:
             json.dump({"capabilities": EVERYTHING, **plan}, file)
 
     def uri(self, name: str) -> str:

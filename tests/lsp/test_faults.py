@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from hilt.call import Call
 from hilt.lazy import Lazy
 from hilt.lsp import answering, pool, server_connection
+from hilt.testing import Folder
 from tests.lsp.scripted import EVERYTHING, Bench, ask, failure, place, processes_of, span, text
 from tests.marks import wait_until
 
@@ -69,6 +72,52 @@ def test_a_server_that_does_not_answer_is_stopped_and_the_next_call_starts_anoth
     assert text(after) == "a.lua:1:7"
     assert len(bench.starts()) == 2
     assert bench.received("$/cancelRequest") != []
+
+
+@pytest.mark.parametrize("hangs_at", ["initialize", "textDocument/hover", "textDocument/documentSymbol"])
+def test_a_server_that_hangs_is_stopped(bench, monkeypatch, hangs_at):
+    assert pool.INITIALIZE_SECONDS + answering.BEGIN_SECONDS + answering.START_SECONDS < 60
+    monkeypatch.setattr(pool, "INITIALIZE_SECONDS", 3.0)
+    monkeypatch.setattr(answering, "START_SECONDS", 3.0)
+    bench.script(mute=[hangs_at])
+    with bench.runtime() as runtime:
+        if "Symbol" in hangs_at:
+            hung = ask(runtime, "diagnostics", "a.lua")
+        else:
+            hung = ask(runtime, "hover", "a.lua", line=2, symbol="x")
+
+    failure(hung, "lsp_unavailable" if hangs_at == "initialize" else "timeout")
+    assert processes_of(bench.programs) == []
+
+
+def test_a_server_that_knows_no_pulled_diagnostics_pushes_them(bench):
+    item = {"range": span(1, 6, 7), "severity": 1, "message": "pushed"}
+    bench.script(
+        capabilities={"diagnosticProvider": {}},
+        errors={"textDocument/diagnostic": {"code": -32601, "message": "method not found: textDocument/diagnostic"}},
+        acts={"textDocument/didOpen": [{"do": "publish", "items": {"*": [item]}}]},
+    )
+    with bench.runtime() as runtime:
+        assert "pushed" in text(ask(runtime, "diagnostics", "a.lua"))
+        assert "pushed" in text(ask(runtime, "diagnostics", "a.lua"))
+    assert len(bench.received("textDocument/diagnostic")) == 1
+
+
+@pytest.mark.parametrize("version, is_used", [("7.0.1", True), ("10.0.0-beta", True), ("5.9.3", False), ("x", False)])
+def test_typescript_is_its_own_server_from_version_7_on(bench, version, is_used):
+    bench.folder.write("a.ts", "const x = 1\n")
+    bench.script("typescript-language-server")
+    bench.script("node_modules/typescript/bin/tsc", results={"textDocument/hover": {"contents": "a number"}})
+    os.symlink("node_modules/typescript/bin/tsc", os.path.join(bench.programs, "tsc"))
+    Folder(bench.programs).write("node_modules/typescript/package.json", json.dumps({"version": version}))
+    with bench.runtime() as runtime:
+        result = ask(runtime, "hover", "a.ts", line=1, symbol="x")
+
+    if is_used:
+        assert "a number" in text(result)
+        assert [call["args"] for call in bench.log() if "started" in call] == [["--lsp", "--stdio"]]
+    else:
+        assert "typescript: it" in failure(result, "lsp_unavailable")
 
 
 @pytest.mark.parametrize(

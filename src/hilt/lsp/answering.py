@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.lsp.pool import LanguageServers
 
-START_SECONDS = 60.0  # for the first answer of a server
+START_SECONDS = 30.0  # for the first answer of a server, once it has indexed
 INDEX_SECONDS = 90.0
 FILES_SECONDS = 20.0  # for a server to list the files of the project
 BEGIN_SECONDS = 1.0  # for a server to announce its indexing

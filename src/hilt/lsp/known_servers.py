@@ -8,6 +8,7 @@ a server may read even if `shell.read` hides the home directory.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -209,6 +210,27 @@ TYPESCRIPT = ServerKind(
     indexes=True,
 )
 
+
+def _native_typescript_flaw(site: Site) -> str | None:
+    manifest = os.path.join(os.path.dirname(os.path.dirname(site.program)), "package.json")
+    try:
+        with open(manifest, encoding="utf-8") as file:
+            major = int(str(json.load(file)["version"]).partition(".")[0])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its version is unknown"
+    return None if major >= 7 else "it has a server only from version 7 on"
+
+
+# the compiler is a server itself from version 7 on; it loads no plug-ins
+NATIVE_TYPESCRIPT = ServerKind(
+    "typescript",
+    "tsc",
+    "npm install -g 'typescript@>=7'",
+    ("--lsp", "--stdio"),
+    variables=TYPESCRIPT.variables,
+    flaw=_native_typescript_flaw,
+)
+
 # go list runs for every query of a package: without cgo it starts no compiler, without buildvcs no git; GOTOOLCHAIN
 # prevents another toolchain, GOPACKAGESDRIVER another program, and -mod=readonly changes to go.mod
 _GO = {
@@ -314,7 +336,7 @@ LANGUAGES = (
     Language("Go", {".go": "go"}, (GOPLS,)),
     Language("Rust", {".rs": "rust"}, (RUST_ANALYZER,)),
     Language("Python", {".py": "python", ".pyi": "python"}, (TY, BASEDPYRIGHT, PYRIGHT, PYLSP, JEDI, RUFF)),
-    Language("TypeScript and JavaScript", _SCRIPT, (TYPESCRIPT,)),
+    Language("TypeScript and JavaScript", _SCRIPT, (TYPESCRIPT, NATIVE_TYPESCRIPT)),
     Language("C and C++", _C, (CLANGD,)),
     Language("Java", {".java": "java"}, (JDTLS,)),
     Language("Lua", {".lua": "lua"}, (LUA,)),

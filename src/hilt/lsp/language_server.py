@@ -16,7 +16,14 @@ from urllib.parse import quote, unquote, urlsplit
 from hilt.lsp.disk import DiskWatch
 from hilt.lsp.known_servers import ServerKind, Site, language_id
 from hilt.lsp.positions import ENCODINGS
-from hilt.lsp.server_connection import RunningProgram, ServerConnection, ServerTimeout, UnknownRequest
+from hilt.lsp.server_connection import (
+    METHOD_NOT_FOUND,
+    RunningProgram,
+    ServerConnection,
+    ServerError,
+    ServerTimeout,
+    UnknownRequest,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,12 +226,18 @@ class LanguageServer:
             opened = self._documents.get(uri)
             since = 0.0 if opened is not None and opened.digest == digest else monotonic()
             version = self.sync(document)
-        if self.kind.pull is None and not self.capabilities.get("diagnosticProvider"):
+        if self.kind.pull is None and self.capabilities.get("diagnosticProvider") in (None, False):
             return self._await_pushed(uri, version, since, deadline, fence)
         cached = self._pulled.get(uri)
         if cached is not None and cached[0] == digest and not self._progress:
             return Diagnosed(cached[1])
-        items = self._pull(uri, deadline, fence)
+        try:
+            items = self._pull(uri, deadline, fence)
+        except ServerError as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+            self.capabilities.pop("diagnosticProvider", None)  # it only pushes them, whatever it says
+            return self._await_pushed(uri, version, since, deadline, fence)
         self._pulled[uri] = digest, items
         return Diagnosed(items)
 

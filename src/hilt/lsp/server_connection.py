@@ -27,6 +27,7 @@ WRITE_SECONDS = 5.0  # a server that reads nothing for this long is stopped
 END_SECONDS = 1.0  # for a server to answer `shutdown`
 RETRIES = 8  # of a request that the server cancelled because a file changed
 RETRY_SECONDS = 0.05
+METHOD_NOT_FOUND = -32601
 FLOOD_SECONDS = 10.0
 FLOOD_MESSAGES = 50_000  # unsolicited ones
 FLOOD_BYTES = 512 << 20
@@ -34,7 +35,7 @@ FLOOD_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 4096
 _CHECK_SECONDS = 1.0  # between checks of the limits of the process
-_CONTENT_MODIFIED, _SERVER_CANCELLED, _METHOD_NOT_FOUND = -32801, -32802, -32601
+_CONTENT_MODIFIED, _SERVER_CANCELLED = -32801, -32802
 
 
 class RunningProgram(Protocol):
@@ -328,7 +329,7 @@ class ServerConnection:
         try:
             reply["result"] = self._on_request(method, params)
         except UnknownRequest:
-            reply["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not supported."}
+            reply["error"] = {"code": METHOD_NOT_FOUND, "message": f"{method} is not supported."}
         with suppress(ServerExited):
             self._send(reply)
 

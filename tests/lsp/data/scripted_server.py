@@ -12,12 +12,12 @@ import sys
 import time
 from typing import Any, NoReturn
 
-PLAN = os.path.join(os.path.dirname(sys.argv[0]), "plan.json")
+PLAN = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), "plan.json")
 SCRATCH = os.environ["TMPDIR"]
 
 
 def main() -> NoReturn:
-    note({"started": os.getpid(), "environ": dict(os.environ), "cwd": os.getcwd()})
+    note({"started": os.getpid(), "args": sys.argv[1:], "environ": dict(os.environ), "cwd": os.getcwd()})
     while True:
         message = receive()
         note(message)
