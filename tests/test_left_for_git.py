@@ -172,6 +172,17 @@ def test_a_job_that_plants_a_file_again_is_ended_with_a_reason(runtime, reposito
 
 
 @pytest.mark.starts_processes
+def test_a_command_that_plants_a_file_again_is_ended_with_a_reason(runtime, repository):
+    command = "git init -q sub; cp sub/.git/config c; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> c;"
+    command += " while :; do cp c sub/.git/config; done"
+
+    notes = notes_of(runtime.call("run_shell", command=command, force=True))
+
+    assert notes[-1].startswith("The command was ended: it wrote sub/.git/config again ")
+    assert all(note.startswith("sub/.git/config ") for note in notes[:-1])
+
+
+@pytest.mark.starts_processes
 def test_a_rebase_in_a_job_is_checked_when_the_job_ends(runtime, repository):
     who = "-c user.name=n -c user.email=e"
     commits = f"for i in 1 2; do git {who} commit -q --allow-empty -m $i; done"

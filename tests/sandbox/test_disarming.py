@@ -595,6 +595,34 @@ def test_a_job_that_plants_something_again_is_ended(any_box, script):
     assert not is_marked(box)
 
 
+def test_a_command_is_checked_for_git_while_it_runs(any_box):
+    """Not for configuration of agents and editors: a program that unpacks files would fail."""
+    box = any_box
+    prepare(box, "ws")
+
+    done = box.run(
+        BEGIN
+        + "mkdir -p other/.vscode; echo {} > other/.vscode/tasks.json; git init -q sub; monitor >> sub/.git/config;"
+        " for i in {1..3000}; do if ! grep -q fsmonitor sub/.git/config; then cat other/.vscode/tasks.json; exit; fi;"
+        " sleep 0.01; done; exit 1"
+    )
+
+    assert done == (0, "{}\n")
+    assert any("core.fsmonitor" in note for note in box.notes)
+    assert not (box.workspace / "other/.vscode").exists()
+
+
+def test_a_command_that_plants_something_again_is_ended(any_box):
+    box = any_box
+    prepare(box, "ws")
+
+    done = box.run(BEGIN.replace("set -e;", "") + AGAIN["in a loop"])
+
+    assert done.code == 137
+    git(box, box.workspace / "sub", "status")
+    assert not is_marked(box)
+
+
 @needs_sandbox
 def test_a_job_that_creates_agent_configuration_again_is_ended(box):
     ended = box.run_job("while :; do echo > agents.config.json; done")

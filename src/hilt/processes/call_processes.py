@@ -149,7 +149,10 @@ class Processes:
                 )
                 if undoable is not None and confined.layer is not None and finished.reason != "cancelled":
                     notes = undoable.settle(confined.layer)
-            return finished._replace(notes=(*notes, *confined.report.notes()))
+            notes += confined.report.notes()
+            if finished.reason == "signal" and (repeated := confined.report.repeated()):
+                notes += (f"The command was ended: {repeated}.",)
+            return finished._replace(notes=notes)
 
         try:
             finished = _retry(attempt)

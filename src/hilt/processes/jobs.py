@@ -36,8 +36,6 @@ INPUT_BYTES = 64 << 10  # unread input of a job
 
 _CHUNK_BYTES = 1 << 16
 _END_BYTES = 256  # at the end of the output, where a character or escape sequence may be incomplete
-_CHECK_SECONDS = 0.5  # between two checks of what a job leaves for git to run
-_CHECK_SHARE = 40  # the pause is at least this many times as long as the check
 _STUCK_SECONDS = 15.0  # a job that still runs this long after SIGTERM is stuck in the kernel
 _EXIT_CODES = {"timeout": 124, "limit": 137}
 
@@ -367,7 +365,7 @@ class Jobs:
             if woken in ready:
                 os.read(woken, 4096)
             for work in works:
-                if work.attend(ready, len(works)):
+                if work.attend(ready):
                     self._settle(work)
         os.close(woken)
         os.close(wake)
@@ -411,7 +409,6 @@ class _Work:
         self._typed = bytearray()
         self._stuck = inf
         self._began = monotonic()
-        self._next_check = self._began
         self._ended: float | None = None
 
     def state(self) -> JobState:
@@ -467,19 +464,20 @@ class _Work:
     def due(self) -> float:
         """When the job must be checked even without an event."""
         next_watch = inf if self.watch is None or self.ending is not None else self.watch.due()
-        return min(self.deadline, self._stuck, self._next_check, next_watch)
+        next_check = inf if self.report is None else self.report.due()
+        return min(self.deadline, self._stuck, next_check, next_watch)
 
-    def attend(self, ready: Mapping[int, int], running: int) -> bool:
-        """Handle pending events; True when the job has ended. All running jobs share the time for checks."""
+    def attend(self, ready: Mapping[int, int]) -> bool:
+        """Handle pending events; True when the job has ended."""
         try:
-            return self._attend(ready, running)
+            return self._attend(ready)
         except Exception as error:  # noqa: BLE001  # one failing job must not end the others
             with suppress(Exception):
                 self._drain()
             self._fail(error)
             return True
 
-    def _attend(self, ready: Mapping[int, int], running: int) -> bool:
+    def _attend(self, ready: Mapping[int, int]) -> bool:
         child = self.child
         if child is None:
             return False
@@ -499,9 +497,8 @@ class _Work:
             if exceeded is not None:
                 self._give_up(_describe(exceeded))
         if self.report is not None:
-            if now >= self._next_check:
+            if now >= self.report.due():
                 self.report.check()
-                self._next_check = monotonic() + running * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - now))
             if self.ending is None and (repeated := self.report.repeated()):
                 self._give_up(repeated, "stopped")
         if now >= self.deadline:

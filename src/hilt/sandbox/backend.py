@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
+from math import inf
 from typing import Literal, NamedTuple, Protocol
 
 TYPE_CHECKING = False
@@ -97,8 +98,12 @@ class Report:
         """Return notes on what it left for git, agents and editors to run; complete when its sandbox is closed."""
         return ()
 
-    def check(self) -> None:
-        """Disarm what it has left so far; for programs that run for long."""
+    def due(self) -> float:
+        """Return the time, as in `monotonic`, of the next check."""
+        return inf
+
+    def check(self, *, lasting: bool = True) -> None:
+        """Disarm what it has left so far for git; if it is `lasting`, for agents and editors, too."""
 
     def repeated(self) -> str:
         """Return what it wrote again after that was disarmed."""

@@ -210,8 +210,11 @@ class _Report(Report):
     def notes(self) -> tuple[str, ...]:
         return self._watch.notes()
 
-    def check(self) -> None:
-        self._watch.check()
+    def due(self) -> float:
+        return self._watch.due()
+
+    def check(self, *, lasting: bool = True) -> None:
+        self._watch.check(lasting=lasting)
 
     def repeated(self) -> str:
         return self._watch.repeated()

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import NamedTuple, Self
 
 from hilt.errors import ToolError
-from hilt.sandbox.backend import Launch
+from hilt.sandbox.backend import Launch, Report
 from hilt.sandbox.spawning import (
     DEATH_SECONDS,
     DEFAULT_LIMITS,
@@ -72,6 +72,7 @@ class Finished(NamedTuple):
 
 
 _TIMEOUT, _CANCELLED, _LIMIT = Exit("timeout", 124), Exit("cancelled", 130), Exit("limit", 137)
+_STOPPED = Exit("signal", 137)
 
 
 def run(
@@ -128,10 +129,11 @@ def run(
             )
             ours.enter_context(child)
         deadline = inf if limits.timeout is None else began + limits.timeout
-        (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch)
+        report = confined.report
+        (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch, report)
         stdout, stderr = outputs.captured()
         if reason == "exit":
-            failure = confined.report.failure(argv[0], exit_code, b" ".join((stdout.head, stderr.head)))
+            failure = report.failure(argv[0], exit_code, b" ".join((stdout.head, stderr.head)))
             if failure is not None:
                 raise failure
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended, exceeded)
@@ -145,6 +147,7 @@ def _attend(
     deadline: float,
     cancelled: threading.Event | None,
     watch: Stay | None,
+    report: Report,
 ) -> tuple[Exit, Excess | None]:
     """Move bytes until the child and its descendants have ended; end them on timeout, limit or cancellation."""
     poller = select.poll()
@@ -173,12 +176,17 @@ def _attend(
             if exceeded is not None:
                 outcome, give_up_at = _LIMIT, now + DEATH_SECONDS
                 child.kill()
+        if outcome is None and now >= report.due():
+            report.check(lasting=False)
+            if report.repeated():
+                outcome, give_up_at = _STOPPED, now + DEATH_SECONDS
+                child.kill()
         if outputs.overrun and outcome in (None, child.exit):
             outcome, give_up_at = _LIMIT, now + DEATH_SECONDS
             child.kill()
         wake_at = deadline if outcome is None else give_up_at
-        if watch is not None and outcome is None:
-            wake_at = min(wake_at, watch.due())
+        if outcome is None:
+            wake_at = min(wake_at, report.due(), inf if watch is None else watch.due())
         if cancelled and outcome is None:
             wake_at = min(wake_at, now + _CANCEL_SECONDS)
         for fd, _ in poller.poll(milliseconds(wake_at)):

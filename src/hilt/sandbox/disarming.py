@@ -183,7 +183,8 @@ class GitWatch:
 
         The walk has no limits: it takes about as long as the program needed to create what is there. A rebase that the
         program has begun may contain steps that run something, so it is checked only when the program `is_over`. In one
-        that was in progress before, new steps of that kind are disabled at once.
+        that was in progress before, new steps of that kind are disabled at once. New configuration of agents and
+        editors is renamed at the end, or while the program is a lasting one: a program that unpacks files would fail.
         """
         note_count = len(self._notes)
         try:
@@ -195,7 +196,8 @@ class GitWatch:
                         break
                     findings = search.find_all(root, PathJudge(root, names), self._skipped)
                 repositories += (*findings.repositories, *findings.inner)
-                self.put_aside((*findings.guarded, *findings.sensitive), names)
+                if is_over or self.is_lasting:
+                    self.put_aside((*findings.guarded, *findings.sensitive), names)
             self._check(repositories, is_over=is_over)
         except OSError as error:
             self._add_note(f"Some repositories could not be checked: {error.strerror}. Check them before you use git.")

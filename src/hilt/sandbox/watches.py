@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from time import time_ns
+from time import monotonic, time_ns
 from typing import Any
 
 from hilt.errors import ToolError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 10.0  # programs of a killed hilt have ended by then
 _SILENT_SECONDS = 900.0  # longer than a program runs without a check: it did not make later changes
 _DEAD = ".dead"
+_CHECK_SECONDS = 0.5  # between two checks of a running program
+_CHECK_SHARE = 40  # the pause is at least this many times as long as the check
 
 
 class RunningWatch(Report):
@@ -40,12 +42,19 @@ class RunningWatch(Report):
         self._watches = watches
         self._watch = watch
         self._names = names
+        self._due = monotonic() + _CHECK_SECONDS
 
     def notes(self) -> tuple[str, ...]:
         return self._watch.notes
 
-    def check(self) -> None:
-        self._watches.check(self._watch, self._names)
+    def due(self) -> float:
+        return self._due
+
+    def check(self, *, lasting: bool = True) -> None:
+        began = monotonic()
+        count = self._watches.check(self._watch, self._names, lasting=lasting)
+        # all running programs share the time
+        self._due = monotonic() + count * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - began))
 
     def repeated(self) -> str:
         return self._watch.repeated
@@ -112,13 +121,14 @@ class Watches:
                     if fd is not None:
                         self._finish(name, fd, names)
 
-    def check(self, watch: GitWatch, names: NameRules) -> None:
-        """Disarm what a running program has left so far."""
+    def check(self, watch: GitWatch, names: NameRules, *, lasting: bool = True) -> int:
+        """Disarm what a running program has left so far; return how many programs run."""
         with self._lock:
             if watch in self._running:
-                watch.is_lasting = True
+                watch.is_lasting |= lasting
                 self._running[watch].touch()
                 self._add_notes(watch.settle(self._search, names, is_over=False))
+            return len(self._running)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the pending notes, and clear them."""
