@@ -54,6 +54,7 @@ SETTINGS = {
     "config.toml": "[approvals]\ntimeout_s = 86400\n",
     "permissions.yaml": """\
 permissions:
+  default: ask
   allow:
     - run_shell
     - task
