@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
             edited = text[: member.value] + _format(text, value, _indent_at(text, member.start)) + text[member.end :]
             break
         parent = _object(plain, member.value)
-    return _verified(edited, _set(before, path, value))
+    return verified(edited, replaced(before, path, value))
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
@@ -84,7 +84,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
     member = parent.named(path[-1])
     if member is None:
         return text
-    return _verified(_remove_member(text, commas, parent, parent.members.index(member)), _unset(before, path))
+    return verified(_remove_member(text, commas, parent, parent.members.index(member)), removed(before, path))
 
 
 def _remove_member(text: str, commas: str, parent: _Object, index: int) -> str:
@@ -217,20 +217,23 @@ def _nested(path: Sequence[str], value: Any) -> Any:
     return value
 
 
-def _set(value: Any, path: Sequence[str], new: Any) -> Any:
+def replaced(value: Any, path: Sequence[str], new: Any) -> Any:
+    """Return a value with a new one at a path of keys."""
     if not path:
         return new
-    return {**value, path[0]: _set(value.get(path[0], {}), path[1:], new)}
+    if not isinstance(value, dict):
+        raise NotEditable("it has another type where a table is expected")
+    return {**value, path[0]: replaced(value.get(path[0], {}), path[1:], new)}
 
 
-def _unset(value: Any, path: Sequence[str]) -> Any:
-    if len(path) == 1:
-        return {key: inner for key, inner in value.items() if key != path[0]}
-    return {**value, path[0]: _unset(value[path[0]], path[1:])}
+def removed(value: Any, path: Sequence[str]) -> Any:
+    """Return a value without the one at a path of keys."""
+    others = {key: inner for key, inner in value.items() if key != path[0]}
+    return others if len(path) == 1 else {**others, path[0]: removed(value[path[0]], path[1:])}
 
 
-def _verified(text: str, expected: Any) -> str:
-    """Return the text if it parses to the wanted value; raise NotEditable otherwise."""
+def verified(text: str, expected: Any, parse: Callable[[str], Any] = parse) -> str:
+    """Return the text if it parses to the expected value; raise NotEditable otherwise."""
     if parse(text) != expected:
         raise NotEditable("it is written in a way that cannot be edited safely")
     return text

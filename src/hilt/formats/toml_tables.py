@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hilt.formats.jsonc import NotEditable
+from hilt.formats.jsonc import NotEditable, removed, replaced, verified
 
 TomlValue = str | bool | Sequence[str] | Mapping[str, str]
 
@@ -57,7 +57,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) 
     else:
         separator = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
         edited = text + separator + newline.join([header, *body]) + newline
-    return _verified(edited, _set(before, path, {name: _plain(value) for name, value in values.items()}))
+    return verified(edited, replaced(before, path, {name: _plain(value) for name, value in values.items()}), parse)
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
@@ -70,7 +70,7 @@ def without_table(text: str, path: Sequence[str]) -> str:
             raise NotEditable("the table is written inside another one")
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
-    return _verified(_replace_spans(lines, spans, [], newline), _unset(before, path))
+    return verified(_replace_spans(lines, spans, [], newline), _without_empty(before, path), parse)
 
 
 def _spans(lines: Sequence[str], path: Sequence[str]) -> list[tuple[int, int]]:
@@ -171,28 +171,8 @@ def _at(value: Any, path: Sequence[str]) -> Any:
     return value
 
 
-def _set(value: Any, path: Sequence[str], new: Any) -> Any:
-    if not path:
-        return new
-    if not isinstance(value, dict):
-        raise NotEditable("it has another type where a table is expected")
-    return {**value, path[0]: _set(value.get(path[0], {}), path[1:], new)}
-
-
-def _unset(value: Any, path: Sequence[str]) -> Any:
-    if len(path) == 1:
-        return {key: inner for key, inner in value.items() if key != path[0]}
-    inner = _unset(value[path[0]], path[1:])
-    others = {key: other for key, other in value.items() if key != path[0]}
-    return {**others, path[0]: inner} if inner else others
-
-
-def _verified(text: str, expected: Any) -> str:
-    """Return the text if it parses to the wanted value; raise NotEditable otherwise."""
-    try:
-        is_same = tomllib.loads(text) == expected
-    except ValueError:
-        is_same = False
-    if not is_same:
-        raise NotEditable("it is written in a way that cannot be edited safely")
-    return text
+def _without_empty(value: Any, path: Sequence[str]) -> Any:
+    """Return the value of a document without a table; tables that are empty then have no lines any more."""
+    while len(path) > 1 and len(_at(value, path[:-1])) == 1:
+        path = path[:-1]
+    return removed(value, path)
