@@ -105,7 +105,7 @@ def test_every_change_of_a_tool_is_reported(place):
 
     place.save(path, TOOL.replace("approval: never", "approval: perhaps"))
     place.wait_for_report()
-    assert (place.names(), list(place.toolbox.tools_found().broken)) == ([], ["hello"])
+    assert (place.names(), list(place.toolbox.tools_found().reasons)) == ([], ["hello"])
 
     place.save(path, TOOL)
     place.wait_for_report()

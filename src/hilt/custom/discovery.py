@@ -127,7 +127,7 @@ class Discovery(Scanner[CustomTools]):
         self._entries: dict[str, RememberedTool] = {}
 
     def _loaded(self, contents: CustomTools) -> object:
-        return contents.definitions, contents.broken
+        return contents.definitions, contents.problems
 
     def _scan(self) -> CustomTools:
         trusted = self._trusted()
@@ -140,14 +140,14 @@ class Discovery(Scanner[CustomTools]):
                 entry = self._entry(candidate, saved)
                 if isinstance(entry, ToolProblem):
                     layer.problems.append(entry)
-                    layer.guesses[candidate.stem] = entry
+                    layer.reasons[candidate.stem] = entry
                     continue
                 entries[candidate.path] = entry
                 untrusted = candidate.untrusted(entry, trusted)
                 if untrusted is not None:
                     entry.files = None
                     layer.untrusted.append(untrusted)
-                    layer.awaiting[candidate.stem] = untrusted
+                    layer.reasons.setdefault(candidate.stem, untrusted)
                     continue
                 # loading may run a module
                 problem = self._exposed(candidate, entry.hashes)

@@ -6,7 +6,7 @@ A broken file hides nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from hilt.custom.candidates import Untrusted
 from hilt.custom.definition import Definition, Loaded, ToolProblem
@@ -14,8 +14,6 @@ from hilt.errors import ToolError
 from hilt.places import command
 
 PREFIX = "custom__"
-
-T = TypeVar("T")
 
 
 class CustomTools(NamedTuple):
@@ -25,34 +23,32 @@ class CustomTools(NamedTuple):
     hidden: tuple[Definition, ...]
     problems: tuple[ToolProblem, ...]
     untrusted: tuple[Untrusted, ...]
-    broken: Mapping[str, ToolProblem]  # by the names a caller would use
-    awaiting: Mapping[str, Untrusted]  # likewise
+    reasons: Mapping[str, ToolProblem | Untrusted]  # why a tool is not loaded, by the names a caller would use
 
     def find(self, name: str) -> Definition | None:
         """Return the tool of this name, or None; raise the reason if it is broken or not trusted."""
         definition = self.definitions.get(name)
         if definition is not None:
             return definition
-        problem = self.broken.get(name)
-        if problem is not None:
+        reason = self.reasons.get(name)
+        if isinstance(reason, ToolProblem):
             raise ToolError(
                 "tool_invalid",
-                f"The tool {name} is broken: {problem.place}: {problem.message}",
-                file=problem.origin,
-                line=problem.line,
+                f"The tool {name} is broken: {reason.place}: {reason.message}",
+                file=reason.origin,
+                line=reason.line,
             )
-        untrusted = self.awaiting.get(name)
-        if untrusted is not None:
+        if reason is not None:
             raise ToolError(
                 "untrusted",
-                f"The tool {name} is not loaded: the user has not trusted the current content of {untrusted.path}.",
-                suggestion=f"Ask the user to run: {command('tools', 'trust', untrusted.path)}",
-                file=untrusted.path,
+                f"The tool {name} is not loaded: the user has not trusted the current content of {reason.path}.",
+                suggestion=f"Ask the user to run: {command('tools', 'trust', reason.path)}",
+                file=reason.path,
             )
         return None
 
 
-NOTHING = CustomTools({}, (), (), (), {}, {})
+NOTHING = CustomTools({}, (), (), (), {})
 
 
 class ToolLayer:
@@ -63,8 +59,7 @@ class ToolLayer:
         self.hidden: list[Definition] = []
         self.problems: list[ToolProblem] = []
         self.untrusted: list[Untrusted] = []
-        self.guesses: dict[str, ToolProblem] = {}  # broken tools, by their actual or likely names
-        self.awaiting: dict[str, Untrusted] = {}
+        self.reasons: dict[str, ToolProblem | Untrusted] = {}  # by the actual or likely names of tools
 
     def add(self, stem: str, loaded: Loaded) -> None:
         """Add the tools of a file; `stem` is its likely name. Of two tools with the same name, the first wins."""
@@ -78,7 +73,7 @@ class ToolLayer:
             self.problems.append(problem)
             for name in (problem.name, stem):
                 if name is not None:
-                    self.guesses.setdefault(name, problem)  # the first one is reported
+                    self.reasons.setdefault(name, problem)  # the first one is reported
 
 
 def layered(layers: Iterable[ToolLayer], reserved: Collection[str]) -> CustomTools:
@@ -87,8 +82,7 @@ def layered(layers: Iterable[ToolLayer], reserved: Collection[str]) -> CustomToo
     hidden: list[Definition] = []
     problems: list[ToolProblem] = []
     untrusted: list[Untrusted] = []
-    broken: dict[str, ToolProblem] = {}
-    awaiting: dict[str, Untrusted] = {}
+    reasons: dict[str, ToolProblem | Untrusted] = {}
     for layer in layers:
         problems += layer.problems
         untrusted += layer.untrusted
@@ -103,13 +97,7 @@ def layered(layers: Iterable[ToolLayer], reserved: Collection[str]) -> CustomToo
                 definition = definition._replace(name=PREFIX + definition.name)
             if definitions.setdefault(definition.name, definition) is not definition:
                 hidden.append(definition)
-        _add_spellings(layer.guesses, broken)
-        _add_spellings(layer.awaiting, awaiting)
-    return CustomTools(definitions, tuple(hidden), tuple(problems), tuple(untrusted), broken, awaiting)
-
-
-def _add_spellings(guesses: Mapping[str, T], reasons: dict[str, T]) -> None:
-    """Add each reason under the name and its spelling with underscores: file names often have dashes."""
-    for name, reason in guesses.items():
-        for spelling in (name, name.replace("-", "_")):
-            reasons.setdefault(spelling, reason)
+        for name, reason in layer.reasons.items():
+            for spelling in (name, name.replace("-", "_")):  # file names often have dashes
+                reasons.setdefault(spelling, reason)
+    return CustomTools(definitions, tuple(hidden), tuple(problems), tuple(untrusted), reasons)

@@ -117,7 +117,6 @@ def test_tools_are_listed_by_source_with_their_problems():
         (ToolProblem("/x/c.md", "It is broken.", 3),),
         (Untrusted("/w/d.md", (ProjectFile("tool", "/w", "d.md"),)),),
         {},
-        {},
     )
 
     assert listed(discovered) == (
