@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hilt import places
 from hilt.errors import ToolError
 from hilt.sandbox import ruleset, seccomp, sensitive
 from hilt.sandbox.backend import Availability, Backend, FindProgram, Launch, Start, StartSteps
@@ -154,7 +155,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
     if profile.network.internet:
         visible.append(os.path.realpath("/etc/resolv.conf"))
     hidden = {os.path.realpath(path) for path in (*profile.closed, *_SHARED)}
-    for home_folder in sensitive.homes(home):
+    for home_folder in places.homes({"HOME": home}):
         hidden.update(os.path.realpath(path) for path in sensitive.home_secrets(home_folder, profile.is_sensitive))
     if os.geteuid() == 0:
         hidden.update(path for path in sensitive.SYSTEM if os.path.lexists(path))

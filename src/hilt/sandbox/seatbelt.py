@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from hilt import places
 from hilt.sandbox import repositories, sensitive
 from hilt.sandbox.backend import Availability, Backend, Feature, FindProgram, Launch, Start
 from hilt.sandbox.disarming import Guard
@@ -123,7 +124,7 @@ def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
         fixed = (*guarded, *findings.sensitive)
         parents = tuple(dict.fromkeys(parent for path in fixed for parent in _parents(path, profile.writable)))
         rules.append(SeatbeltRule("parent folders", "deny file-write-unlink", "literal", parents))
-    homes = sensitive.homes(home)
+    homes = places.homes({"HOME": home})
     secrets = [path for folder in homes for path in sensitive.home_secrets(folder, profile.is_sensitive)]
     denied = (path for path, is_unreadable in profile.denied_outside if is_unreadable)
     hidden = (*secrets, *findings.sensitive, *findings.unreadable, *denied)

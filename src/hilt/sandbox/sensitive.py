@@ -76,17 +76,6 @@ def home_secrets(home: str, is_sensitive: Callable[[str], bool]) -> Iterator[str
             yield os.path.join(home, name)
 
 
-def homes(home: str) -> tuple[str, ...]:
-    """Return the given home directory, and the one in the user database if it differs."""
-    import pwd
-
-    try:
-        database_home = pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:
-        database_home = home
-    return tuple(dict.fromkeys((os.path.realpath(home), os.path.realpath(database_home))))
-
-
 def toolchains(home: str, search_path: str) -> Iterator[str]:
     """Yield the folders below a home directory from which programs run."""
     for name in TOOLCHAINS:

@@ -32,6 +32,7 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import NamedTuple
 
+from hilt import places
 from hilt.errors import ToolError
 from hilt.handles import open_folder
 from hilt.places import RealPaths
@@ -137,7 +138,7 @@ class _View:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._real_path = RealPaths()
-        self._homes = sensitive.homes(profile.home)
+        self._homes = places.homes({"HOME": profile.home})
         self._home = self._homes[0]
         self._private = self._real_path(profile.private)
         self._steps: dict[tuple[str, Layer], Step] = {}
