@@ -116,21 +116,19 @@ class _Rating:
             values = tuple(word.value for word in command.words)
             self.parts.insert(at, CommandPart(command.text, values, *rated, place.start, place.end, "command", writes))
         for redirection in command.redirections:
-            rating = _rate_redirection(redirection)
-            if rating is not None:
-                target = _path(redirection)
-                start, end = (redirection.start, redirection.end) if place.depth == 0 else (place.start, place.end)
-                self.parts.append(
-                    CommandPart(
-                        redirection.text,
-                        (redirection.operator, target),
-                        *rating,
-                        start,
-                        end,
-                        "redirection",
-                        () if target is None else (target,),
-                    )
-                )
+            own = place._replace(start=redirection.start, end=redirection.end) if place.depth == 0 else place
+            self._add_write(redirection, own)
+
+    def _add_write(self, redirection: Redirection, place: CommandPlace) -> Rated | None:
+        """Add a redirection as a separate part, and rate it; None if it writes no file."""
+        rated = _rate_redirection(redirection)
+        if rated is not None:
+            path = _path(redirection)
+            words, writes = (redirection.operator, path), () if path is None else (path,)
+            self.parts.append(
+                CommandPart(redirection.text, words, *rated, place.start, place.end, "redirection", writes)
+            )
+        return rated
 
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
         """Add the command that another one starts as a separate part, and rate it."""
@@ -159,13 +157,8 @@ class _Rating:
 
     def write(self, path: str | None, place: CommandPlace) -> Rated:
         """Add a file that a program writes by an option or its script as a separate part, and rate it."""
-        target = ShellWord(path or "", path)
-        rated = _rate_redirection(Redirection(">", target, place.start, place.end, f"> {path}"))
-        if rated is None:
-            return Rated("safe", "writes no file")
-        writes = () if path is None else (path,)
-        self.parts.append(CommandPart(f"> {path}", (">", path), *rated, place.start, place.end, "redirection", writes))
-        return rated
+        redirection = Redirection(">", ShellWord(path or "", path), place.start, place.end, f"> {path}")
+        return self._add_write(redirection, place) or Rated("safe", "writes no file")
 
     def redefine(self, name: str) -> None:
         """Record that a name no longer means the program of that name."""
