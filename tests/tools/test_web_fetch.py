@@ -355,7 +355,10 @@ def test_a_rule_on_a_domain_applies_to_every_redirect(base):
 
 @pytest.mark.parametrize(
     "rule",
-    ["allow: ['WebFetch(domain:127.0.0.1:{site})']", "ask: ['WebFetch(domain:127.0.0.1:{other})']\nallow: [WebFetch]"],
+    [
+        "default: ask\nallow: ['WebFetch(domain:127.0.0.1:{site})']",
+        "ask: ['WebFetch(domain:127.0.0.1:{other})']\nallow: [WebFetch]",
+    ],
 )
 def test_a_redirect_to_a_host_that_needs_approval_is_not_followed(base, rule):
     with serving(answer("there")) as other, serving(redirect(other.url())) as site:

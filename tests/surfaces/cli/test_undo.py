@@ -71,11 +71,11 @@ def test_any_answer_but_yes_undoes_nothing(command, answer):
 
 
 @pytest.mark.parametrize("words", [("last", "--yes"), ("restore", "ID")])
-def test_rules_that_do_not_mention_undo_ask_the_person_at_the_terminal(command, words):
+def test_rules_that_ask_by_default_ask_the_person_at_the_terminal(command, words):
     id = change(command)
     os.makedirs(command.environ["HILT_CONFIG_DIR"], exist_ok=True)
     with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml"), "w", encoding="utf-8") as rules:
-        rules.write("allow: ['Bash(echo:*)']\n")
+        rules.write("default: ask\nallow: ['Bash(echo:*)']\n")
     words = tuple(word.replace("ID", id) for word in words)
     with Screen([HILT, "undo", *words], env=command.environ, cwd=command.folder.path) as screen:
         assert "undo" in bare(screen.expect(" > "))
