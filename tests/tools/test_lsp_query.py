@@ -360,7 +360,7 @@ def test_encodings_and_line_endings_survive_a_rename(bench):
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def rules(bench: Bench, **lists: list[str]) -> None:
+def rules(bench: Bench, **lists: str | list[str]) -> None:
     folder = bench.environ["HILT_CONFIG_DIR"]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "permissions.yaml"), "w", encoding="utf-8") as file:
@@ -380,7 +380,7 @@ def test_only_a_rename_that_is_applied_counts_as_writing(bench):
         assert "lsp_query" in [name for name, *_ in runtime.parts.authority.listed_tools(runtime.session)]
     with bench.runtime() as runtime:
         assert (verdict(runtime), verdict(runtime, apply=True)) == ("allow", "allow")
-    rules(bench, allow=["Read"])
+    rules(bench, default="ask", allow=["Read"])
     with bench.runtime() as runtime:
         assert (verdict(runtime), verdict(runtime, apply=True)) == ("allow", "ask")
 
