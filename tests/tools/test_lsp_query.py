@@ -364,7 +364,7 @@ def rules(bench: Bench, **lists: str | list[str]) -> None:
     folder = bench.environ["HILT_CONFIG_DIR"]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "permissions.yaml"), "w", encoding="utf-8") as file:
-        json.dump({"permissions": lists}, file)
+        json.dump({"default": "ask", **lists}, file)
 
 
 def verdict(runtime: Any, **args: Any) -> str:
