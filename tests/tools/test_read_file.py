@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import base64
 import io
 import os
@@ -391,6 +392,19 @@ def test_smart_accepts_python_that_does_not_parse_or_warns(runtime, workspace):
     workspace.write("a.py", "x = '\\d'\n" * 1999 + "def broken(\n" * 1000)
 
     assert runtime.call("read_file", path="a.py", truncate="smart").ok
+
+
+def test_smart_does_not_parse_the_expressions_in_strings(runtime, workspace, monkeypatch):
+    parsed: list[str] = []
+    parse = ast.parse
+    monkeypatch.setattr(
+        ast, "parse", lambda source, *rest, **named: (parsed.append(source), parse(source, *rest, **named))[1]
+    )
+    strings = "f'" + "{x}" * 1000 + "'; f\"\\\"{x}\"; f'''\n{y}'''  # it's {z}\n"
+    workspace.write("a.py", strings + "x = {1: 'a'}\n" * 2500 + "f'" + "{x}" * 100_000 + "'\n")
+
+    assert runtime.call("read_file", path="a.py", truncate="smart").ok
+    assert [source.count("{") for source in parsed] == [1999]
 
 
 # --- encodings --------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ Truncate = Literal["head", "tail", "middle", "none", "smart"]
 LINES_MAX = 2000
 BYTES_MAX = 50 * 1024
 _AHEAD = 100  # lines after the cut to search for the next non-blank line
+# a comment or a string of Python; the end may be missing
+_STRING = r"""#.*|("{3}|'{3})(?:\\[\s\S]|(?!\1)[\s\S])*(?:\1)?|(["'])(?:\\[\s\S]|(?!\2).)*(?:\2)?"""
 
 _BRACES = frozenset(
     ["go", "rs", "ts", "js", "java", "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "tsx", "jsx", "mjs", "cjs"]
@@ -177,8 +179,10 @@ def numbered(parts: list[WindowPart]) -> list[str]:
 
 def block_end(lines: list[str], limit: int, extension: str) -> int | None:
     """Return how many lines to keep, at most `limit`, so that the last block is complete; None if unknown."""
-    # the next line shows whether a block continues
-    visible = lines[:limit] + [line for line in lines[limit : limit + _AHEAD] if line.strip()][:1]
+    # the start of the next line shows whether a block continues
+    visible = lines[:limit] + [line[:_AHEAD] for line in lines[limit : limit + _AHEAD] if line.strip()][:1]
+    if sum(map(len, visible)) > BYTES_MAX + _AHEAD:
+        return None  # the window will be shortened
     if extension in ("py", "pyi"):
         ends = _python_ends(visible)
     elif extension in _BRACES:
@@ -194,9 +198,12 @@ def block_end(lines: list[str], limit: int, extension: str) -> int | None:
 def _python_ends(lines: list[str]) -> list[int]:
     """Return the last lines of top-level statements and methods, from the syntax tree of the part that parses."""
     import ast
+    import re
     import warnings
 
-    text = lines
+    # without the expressions in f-strings: Python takes time quadratic in their number
+    no_braces = str.maketrans("{}", "()")
+    text = re.sub(_STRING, lambda string: string[0].translate(no_braces), "\n".join(lines)).split("\n")
     for _ in range(8):
         try:
             with warnings.catch_warnings():
