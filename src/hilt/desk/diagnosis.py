@@ -16,6 +16,7 @@ from hilt.desk.settings import Sources, problems
 from hilt.errors import ToolError
 from hilt.formats.numbers import file_size
 from hilt.installer import add_command
+from hilt.output.advice import next_step
 from hilt.output.terminal import inert
 from hilt.state.directory import free_bytes
 from hilt.state.inventory import measure
@@ -55,7 +56,7 @@ def diagnose(sources: Callable[[], Sources], open_workspace: Callable[[], Runtim
             runtime = stack.enter_context(open_workspace())
             findings += [Finding("ok", "workspace", inert(runtime.parts.root)), *wrong]
         except ToolError as error:
-            findings += wrong or [Finding("wrong", "workspace", inert(error.message), error.suggestion)]
+            findings += wrong or [Finding("wrong", "workspace", inert(error.message), next_step(error))]
         check(_quota, _trail)
         findings.append(_ripgrep())
         check(_search_path)

@@ -51,7 +51,7 @@ def _display_name(environ: Mapping[str, str], chosen: str | None) -> str:
         raise ToolError(
             "no_display",
             "There is no display: DISPLAY is not set.",
-            suggestion="Ask the user to start one, such as Xvfb :1 -screen 0 1280x800x24, and to set DISPLAY=:1.",
+            suggestion="Ask the user to start one, such as Xvfb :1 -screen 0 1280x800x24, and set DISPLAY=:1.",
         )
     return display
 

@@ -98,7 +98,7 @@ class DeadManSwitch:
 
 def _not_started() -> ToolError:
     message = "The process that releases keys if hilt dies did not start, so nothing was pressed."
-    return ToolError("tool_failed", message, suggestion="Try again; if it fails again, ask the user.")
+    return ToolError("tool_failed", message, suggestion="Try again, or ask the user.")
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from hilt.call import Result
 from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.output import terminal
+from hilt.output.advice import next_step
 from hilt.output.terminal import BOLD, DIM, GREEN, RED, YELLOW, inert
 
 _ARGUMENT_CHARACTERS = 60
@@ -121,7 +122,8 @@ def _full(value: Any) -> str:
 
 def error(ink: Ink, problem: ToolError) -> str:
     """Return an error with its next step."""
-    advice = f"{inert(problem.suggestion)}\n" if problem.suggestion else ""
+    step = next_step(problem)
+    advice = f"{inert(step)}\n" if step else ""
     return f"{ink.paint(problem.code, RED)}: {inert(problem.message)}\n{advice}"
 
 

@@ -81,9 +81,10 @@ def _forget_workspace(options: dict[str, str]) -> None:
 
 def _write_error(error: ToolError) -> None:
     """Print an error; its text may come from a file of a hostile project."""
+    from hilt.output.advice import next_step
     from hilt.output.terminal import inert
 
-    lines = (f"{error.code}: {error.message}", error.suggestion)
+    lines = (f"{error.code}: {error.message}", next_step(error))
     sys.stderr.write("".join(f"{inert(line)}\n" for line in lines if line))
 
 

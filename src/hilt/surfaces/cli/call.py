@@ -11,6 +11,7 @@ from typing import Any
 from hilt import wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError, did_you_mean
+from hilt.output.advice import for_user, next_step
 from hilt.output.terminal import RED, draws_color, inert, painted, render
 from hilt.runtime import Runtime
 from hilt.schema import Schema
@@ -88,8 +89,9 @@ def show(result: Result, *, raw: bool) -> int:
 def _show_error(error: ToolError) -> None:
     code = painted(error.code, RED, color=draws_color(sys.stderr))
     sys.stderr.write(f"{code}: {inert(error.message)}\n")
-    if error.suggestion:
-        sys.stderr.write(f"{inert(error.suggestion)}\n")
+    advice = next_step(error)
+    if advice:
+        sys.stderr.write(f"{inert(advice)}\n")
 
 
 def _show_success(result: Result) -> None:
@@ -106,7 +108,7 @@ def _show_success(result: Result) -> None:
         text = "" if text.startswith(("--- ", "diff --git ")) else text
     elif view is not None and not text:
         text = view.get("message", "")
-    for part in (inert(text), rendered, inert(_closing(result)) if rendered else ""):
+    for part in (inert(text), rendered, inert(for_user(_closing(result))) if rendered else ""):
         if part:
             sys.stdout.write(part.rstrip("\n") + "\n")
     for block in result.content:

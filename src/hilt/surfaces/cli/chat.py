@@ -8,6 +8,7 @@ from typing import Any
 
 from hilt.errors import ToolError
 from hilt.installer import needs
+from hilt.output.advice import next_step
 from hilt.output.terminal import inert
 from hilt.runtime import Runtime
 from hilt.surfaces import Usage
@@ -41,7 +42,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     except ToolError as error:
         if error.code not in ("no_model", "runtime_missing"):
             raise
-        sys.stderr.write(inert(f"{error.code}: {error.message}\n{error.suggestion}\n"))
+        sys.stderr.write(inert(f"{error.code}: {error.message}\n{next_step(error)}\n"))
         status = 2
     sys.stdout.flush()
     # threads that wait for a person or a program must not hold up the exit

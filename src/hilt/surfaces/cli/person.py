@@ -105,5 +105,5 @@ def _refused(command: str, reason: str) -> ToolError:
     return ToolError(
         "denied",
         f"hilt {command} requires a person at a terminal. {reason}",
-        suggestion=f"Ask the user to run this in their own terminal: {places.command(*command.split())}",
+        suggestion=f"A person runs it in a terminal: {places.command(*command.split())}",
     )

@@ -13,6 +13,7 @@ from hilt.desk import conversations
 from hilt.desk.conversations import MAX_TURNS, RunLimits, TypedPrompt, new_id
 from hilt.errors import ToolError
 from hilt.output import run_events as events
+from hilt.output.advice import next_step
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
@@ -275,7 +276,7 @@ class Printer:
             self._write("\n")
         if error is not None:
             self._line(f"{error.code}: {error.message}")
-            self._line(error.suggestion)
+            self._line(next_step(error))
         if session:
             self._line(f"session {session}")
 

@@ -60,7 +60,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         raise ToolError(
             "denied",
             "hilt serve does not run inside a sandbox.",
-            suggestion=f"Ask the user to run this in their own terminal: {places.command('serve')}",
+            suggestion=f"A person runs it in a terminal: {places.command('serve')}",
         )
     for folder in (None, *arguments.folders):
         # forgets the modules of the workspaces before any library looks for its plug-ins

@@ -9,6 +9,7 @@ from typing import Any
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
+from hilt.places import command
 from hilt.runtime import Runtime
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.layout import print_json
@@ -66,6 +67,8 @@ def _run(options: Options, arguments: Namespace, *, action: str, **args: Any) ->
             result = runtime.request(Call("undo", {"action": action, **args}))
     except ToolError as error:
         result = Result(error=error)
+    if result.error is not None and result.error.code in ("not_found", "ambiguous_id") and not arguments.raw:
+        result.error.suggestion = f"To see the ids: {command('undo')}"
     if arguments.raw or result.error is not None:
         return show(result, raw=arguments.raw)
     if arguments.json:

@@ -16,6 +16,7 @@ from hilt.desk.storage import StateFolder
 from hilt.errors import ToolError
 from hilt.formats.numbers import file_size
 from hilt.installer import remove_command
+from hilt.output.advice import next_step
 from hilt.output.terminal import inert
 from hilt.surfaces import resident
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
@@ -78,7 +79,7 @@ def _find_traces(workspace: str) -> Traces:
             try:
                 changes.update((change.real, change) for change in without_own_entries(file))
             except ToolError as error:
-                by_hand.append(f"{error.message} {error.suggestion}")
+                by_hand.append(f"{error.message} {next_step(error)}")
     return Traces([*changes.values()], by_hand, storage.state_folder(), storage.replaced_folders())
 
 
