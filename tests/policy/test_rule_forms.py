@@ -58,7 +58,7 @@ def test_the_longest_known_name_is_the_tool_name(text, names, expression):
     form = parse(text)
 
     assert isinstance(form, Matching)
-    assert (form.names, form.expression.source) == (names, expression)
+    assert (form.scope.names, form.expression.source) == (names, expression)
 
 
 def test_the_longest_of_several_known_names_wins():
@@ -87,7 +87,7 @@ def test_a_path_rule_has_the_effect_of_its_tool(name, effect):
     form = parse(f"{name}(path:src)")
 
     assert isinstance(form, Below)
-    assert (form.names, form.effect) == (None, effect)
+    assert (form.scope.names, form.scope.effect) == (None, effect)
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subjec
         rule
         for ruleset in rulesets
         for rule in ruleset.rules
-        if rule.verdict != "allow" and isinstance(rule.form, Matching) and rule.form.names & subject.names
+        if rule.verdict != "allow" and isinstance(rule.form, Matching) and rule.form.scope.governs(subject)
     ]
     if subject.command:
         expressions = []  # they match the command instead
@@ -276,7 +276,7 @@ def _path_rules(rulesets: Iterable[RuleSet]) -> list[Rule]:
 
 
 def _effect(rule: Rule) -> str | None:
-    return rule.form.effect if isinstance(rule.form, Below) else None
+    return rule.form.scope.effect if isinstance(rule.form, Below) else None
 
 
 def _glob(rule: Rule) -> path_globs.PathGlob:

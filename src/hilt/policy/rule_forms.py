@@ -77,6 +77,7 @@ class Scope(NamedTuple):
 
 
 EVERYTHING = Scope()
+NETWORK = Scope(None, "network")
 
 
 class BadForm(ValueError):
@@ -119,17 +120,12 @@ class Whole(NamedTuple):
 class Matching(NamedTuple):
     """`Name:expression`: matches the commands of a tool, or else its texts or the targets of its touches."""
 
-    names: frozenset[str]
+    scope: Scope
     expression: expressions.Expression
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(self.names)
 
     def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether all of a simple command matches, or for a tool that runs none, a target or all texts."""
-        if not self.names & subject.names:
+        if not self.scope.governs(subject):
             return False
         if item is not None and not isinstance(item, Touched):
             text = _allowed_text(item)
@@ -143,7 +139,7 @@ class Matching(NamedTuple):
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the expression occurs in the whole text, in one part, or in a target."""
-        if not self.names & subject.names:
+        if not self.scope.governs(subject):
             return "no"
         return "yes" if any(self.expression.found_in(text) for text in _all_texts(subject)) else "no"
 
@@ -163,17 +159,12 @@ class Matching(NamedTuple):
 class Beginning(NamedTuple):
     """`Name(prefix:*)`: commands that start with these words."""
 
-    names: frozenset[str]
+    scope: Scope
     words: tuple[str, ...]
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(self.names)
 
     def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether a simple command starts with the words, or all texts of a call without commands."""
-        if not self.names & subject.names or isinstance(item, Touched):
+        if not self.scope.governs(subject) or isinstance(item, Touched):
             return False
         if item is None:
             starts = (tuple(text.split())[: len(self.words)] for text in subject.texts)
@@ -187,7 +178,7 @@ class Beginning(NamedTuple):
 
     def applies(self, subject: Subject) -> Match:
         """Return whether one simple command starts with the words, or could at run time."""
-        if not self.names & subject.names:
+        if not self.scope.governs(subject):
             return "no"
         match: Match = "no"
         for words in _all_words(subject):
@@ -202,13 +193,8 @@ class Beginning(NamedTuple):
 class Exactly(NamedTuple):
     """`Name(=command)`: exactly one command line, as stored by a grant."""
 
-    names: frozenset[str]
+    scope: Scope
     command: str
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(self.names)
 
     def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether a simple command belongs to that command line."""
@@ -218,20 +204,14 @@ class Exactly(NamedTuple):
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the call runs that command line."""
-        return "yes" if self.names & subject.names and self.command == subject.command else "no"
+        return "yes" if self.scope.governs(subject) and self.command == subject.command else "no"
 
 
 class Below(NamedTuple):
     """`Name(path:glob)`: touches with the effect, of any tool; only of that tool when its effect is unknown."""
 
-    names: frozenset[str] | None
-    effect: str | None
+    scope: Scope
     glob: path_globs.PathGlob
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(self.names, self.effect)
 
     def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether the glob matches a path, and everything below it that the call may access."""
@@ -249,20 +229,16 @@ class Below(NamedTuple):
         return strongest
 
     def _concerns(self, subject: Subject, touched: Touched) -> bool:
-        if self.names is not None:
-            return bool(self.names & subject.names) and touched.effect in ("read", "write")
-        return touched.effect == self.effect
+        if self.scope.names is not None:
+            return self.scope.governs(subject) and touched.effect in ("read", "write")
+        return touched.effect == self.scope.effect
 
 
 class Reaching(NamedTuple):
     """`Name(domain:host)`: what any tool accesses over the network."""
 
+    scope: Scope
     domain: hosts.Domain
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(None, "network")
 
     def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether a URL certainly leads to the domain."""
@@ -284,38 +260,15 @@ class Reaching(NamedTuple):
         return match
 
 
-class Networked(NamedTuple):
-    """`network: false` of a rule file: every call that uses the network."""
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(None, "network")
-
-    def covers(self, subject: Subject, item: Item = None) -> bool:
-        """Return False: this form never allows anything."""
-        return False
-
-    def applies(self, subject: Subject) -> Match:
-        """Return whether the call uses the network."""
-        return "yes" if self.scope.governs(subject) else "no"
-
-
 class Acting(NamedTuple):
     """`Name(action:word)`: one action of a tool; a deny or ask applies to every tool with the same effect."""
 
-    names: frozenset[str]
-    effect: str | None
+    scope: Scope
     action: str
-
-    @property
-    def scope(self) -> Scope:
-        """Return what the rule can govern."""
-        return Scope(self.names, self.effect)
 
     def covers(self, subject: Subject, item: Item = None) -> bool:
         """Return whether the call is that action of that tool."""
-        return bool(self.names & subject.names) and self._is(subject)
+        return bool(self.scope.names and self.scope.names & subject.names) and self._is(subject)
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the call is that action of a tool in the scope."""
@@ -342,7 +295,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
         return Whole(scope)
     try:
         if rest.startswith(":"):
-            return Matching(twins, expressions.compile_expression(rest[1:]))
+            return Matching(scope, expressions.compile_expression(rest[1:]))
         if not rest.endswith(")"):
             raise BadForm("the closing parenthesis is missing", scope)
         return _inside(rest[1:-1], name, twins, names, home)
@@ -376,25 +329,26 @@ def _check_spelling(name: str, names: Names) -> None:
 
 
 def _inside(inside: str, name: str, twins: frozenset[str], names: Names, home: str) -> Form:
+    scope = Scope(twins)
     kind, colon, value = inside.partition(":")
     if inside.startswith("=") and len(inside) > 1:
-        return Exactly(twins, inside[1:])
+        return Exactly(scope, inside[1:])
     if len(inside) > 2 and inside.startswith("/") and inside.endswith("/"):
-        return Matching(twins, expressions.compile_expression(inside[1:-1]))
+        return Matching(scope, expressions.compile_expression(inside[1:-1]))
     if colon and kind == "path":
         effect = _path_effect(name, twins, names)
-        return Below(None if effect else twins, effect, path_globs.parse(value, home))
+        return Below(Scope(None, effect) if effect else scope, path_globs.parse(value, home))
     if colon and kind == "domain":
-        return Reaching(hosts.parse(value))
+        return Reaching(NETWORK, hosts.parse(value))
     if colon and kind == "action":
         if not _plain_word(value).isalnum():
-            raise BadForm("an action must be one word", Scope(twins))
-        return Acting(twins, _action_effect(name, names), _plain_word(value))
+            raise BadForm("an action must be one word", scope)
+        return Acting(Scope(twins, _action_effect(name, names)), _plain_word(value))
     if inside.endswith(":*"):
         words = tuple(inside[:-2].split())
         if not words or "*" in words:
-            raise BadForm("a prefix must be one or more words before :*", Scope(twins))
-        return Beginning(twins, words)
+            raise BadForm("a prefix must be one or more words before :*", scope)
+        return Beginning(scope, words)
     raise BadForm(
         "the parentheses must contain prefix:*, /expression/, =command, path:glob, domain:host or action:word",
         _intended_scope("(" + inside, name, twins, names),

@@ -206,7 +206,8 @@ class _RuleReader:
                     self._broken("allow_all must be true or false", line)
             elif key == "network":
                 if value is False:
-                    self._rules.append(Rule("deny", "network: false", rule_forms.Networked(), self._file, line))
+                    form = rule_forms.Whole(rule_forms.NETWORK)
+                    self._rules.append(Rule("deny", "network: false", form, self._file, line))
                 elif value is not True and value is not None:
                     self._broken("network must be true or false", line)
             elif key in _LISTS:
@@ -255,7 +256,7 @@ class _RuleReader:
         if isinstance(form, rule_forms.Acting):
             return Subject("", names, frozenset(("control",)), actions=frozenset((example,)))
         if isinstance(form, rule_forms.Below):
-            effect = form.effect or "read"
+            effect = form.scope.effect or "read"
             relative = None if example.startswith("/") else example
             touched = Touched(effect, example if relative is None else f"/{example}", relative)
             return Subject("", names, frozenset((effect,)), (touched,))
