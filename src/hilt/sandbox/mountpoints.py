@@ -17,7 +17,7 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import sleep
 from typing import NamedTuple
@@ -30,7 +30,6 @@ _PAUSE_SECONDS = 0.005
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 # contents with which git ignores these files, inside and outside a sandbox
 _CONTENTS = {"commondir": b".\n", "config.worktree": b""}
-_LOG_BYTES = 1 << 18  # a record that grows larger is rewritten
 _UNKNOWN = 0  # no inode has this number
 
 
@@ -59,13 +58,11 @@ class RecordedPoint(NamedTuple):
 
 
 class MountPoints:
-    """The mount points that the commands of this process use."""
+    """The mount points that commands use. Safe to use from many threads."""
 
     def __init__(self, records: str) -> None:
         self._records = records
         self._lock = threading.Lock()
-        self._held: dict[str, _HeldPoint] = {}
-        self._log = _Log(records)
         self._is_recovered = False
 
     @contextmanager
@@ -75,12 +72,14 @@ class MountPoints:
         Yields the device and inode of each.
         """
         self.recover()
-        unique_paths = tuple(dict.fromkeys(paths))
-        self._take(unique_paths)
+        points = _HeldPoints(self._records)
         try:
-            yield {path: self._held[path].identity for path in unique_paths}
+            with self._lock:
+                points.take(tuple(dict.fromkeys(paths)))
+            yield points.identities()
         finally:
-            self._release(unique_paths)
+            with self._lock:
+                points.release()
 
     def recover(self) -> None:
         """Remove leftovers of a crash, here and in other workspaces; once per process."""
@@ -89,66 +88,78 @@ class MountPoints:
                 return
             self._is_recovered = True
             os.makedirs(self._records, 0o700, exist_ok=True)
-            for record in self._find_records():
+            for record in _find_records(self._records):
                 with suppress(OSError):
                     _clear(record)
 
-    def close(self) -> None:
-        """Remove the record if it is empty; the next use creates another."""
-        with self._lock:
-            self._log.close()
 
-    def _take(self, paths: tuple[str, ...]) -> None:
-        with self._lock:
-            new_paths = [path for path in paths if path not in self._held]
-            try:
-                if new_paths:
-                    with Parents() as parents:
-                        self._ensure(new_paths, parents)
-            except BaseException:
-                self._release_unused([path for path in new_paths if path in self._held])
-                raise
-            for path in paths:
-                self._held[path].users += 1
+class _HeldPoints:
+    """The mount points of one command: a shared lock on each, and the record of those that were created for it.
 
-    def _release(self, paths: tuple[str, ...]) -> None:
-        with self._lock:
-            for path in paths:
-                self._held[path].users -= 1
-            self._release_unused([path for path in paths if not self._held[path].users])
+    The record is locked while it is used, so that others leave it alone. One entry is written before a folder is
+    created, and another with its inode afterwards, so that a folder that replaced it is not taken for ours. Nothing is
+    synced: a crash of the machine leaves only empty folders.
+    """
 
-    def _ensure(self, paths: list[str], parents: Parents) -> None:
+    def __init__(self, records: str) -> None:
+        self._records = records
+        self._fds: dict[str, int] = {}
+        self._created: set[str] = set()
+        self._record = ""
+        self._record_fd = -1
+
+    def identities(self) -> dict[str, tuple[int, int]]:
+        """Return the device and inode of each."""
+        statuses = ((path, os.fstat(fd)) for path, fd in self._fds.items())
+        return {path: (status.st_dev, status.st_ino) for path, status in statuses}
+
+    def take(self, paths: Iterable[str]) -> None:
         """Create the missing folders, and hold a shared lock on each."""
-        missing = paths
-        for _ in range(_ATTEMPTS):
-            absent = [path for path in missing if not os.path.lexists(path)]
-            if absent:
-                self._make(absent, parents)
-            missing = [path for path in missing if path not in self._held and not self._lock_existing(path, parents)]
-            if not missing:
-                return
-            # removed by another process, its last user, or about to be; or the workspace is gone
-            sleep(_PAUSE_SECONDS)
+        missing = list(paths)
+        with Parents() as parents:
+            for _ in range(_ATTEMPTS):
+                absent = [path for path in missing if not os.path.lexists(path)]
+                if absent:
+                    self._make(absent, parents)
+                missing = [path for path in missing if path not in self._fds and not self._lock(path, parents)]
+                if not missing:
+                    return
+                # removed by another process, its last user, or about to be; or the workspace is gone
+                sleep(_PAUSE_SECONDS)
         raise _unprotected(missing[0], "it cannot be created, or another process keeps it locked")
+
+    def release(self) -> None:
+        """Remove what was created, unless others use it: the last of them removes it."""
+        try:
+            with Parents() as parents:
+                removed = {path for path in self._created if _remove(self._fds[path], path, parents)}
+                self._remove_leftovers(parents)
+            if removed != self._created:
+                with suppress(ToolError):
+                    self._write(_entry("-", path, _UNKNOWN) for path in removed)
+            elif self._record:
+                _forget(self._record)
+        finally:
+            _close_all(list(self._fds.values()))
+            self._close_record()
 
     def _make(self, paths: list[str], parents: Parents) -> None:
         """Record, create and lock folders; one that another process creates first is not ours."""
-        self._log.add([RecordedPoint(path, _UNKNOWN) for path in paths])
-        created: list[str] = []
-        identified: list[RecordedPoint] = []
+        self._write([_entry("+", path, _UNKNOWN) for path in paths])
+        entries = {path: _entry("-", path, _UNKNOWN) for path in paths}
         try:
             for path in paths:
                 with suppress(FileExistsError, FileNotFoundError):
                     _make(path, parents)
-                    created.append(path)
                     # if locking fails, another process is removing it and may crash: it stays recorded
-                    if self._lock_existing(path, parents, is_mine=True):
-                        identified.append(RecordedPoint(path, os.fstat(self._held[path].fd).st_ino))
+                    del entries[path]
+                    if self._lock(path, parents):
+                        self._created.add(path)
+                        entries[path] = _entry("+", path, os.fstat(self._fds[path]).st_ino)
         finally:
-            self._log.add(identified)
-            self._log.drop([path for path in paths if path not in created], self._held)
+            self._write(entries.values())
 
-    def _lock_existing(self, path: str, parents: Parents, *, is_mine: bool = False) -> bool:
+    def _lock(self, path: str, parents: Parents) -> bool:
         """Lock the folder at a path; False when it is gone or being removed."""
         try:
             fd = _open(path, parents)
@@ -159,156 +170,61 @@ class MountPoints:
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if _is_at(fd, path, parents):
-                self._held[path] = _HeldPoint(fd, os.fstat(fd), is_mine=is_mine)
+                self._fds[path] = fd
                 return True
         os.close(fd)
         return False
 
-    def _release_unused(self, paths: list[str]) -> None:
-        removed: list[str] = []
-        fds: list[int] = []
-        try:
-            with Parents() as parents:
-                for path in paths:
-                    point = self._held.pop(path)
-                    fds.append(point.fd)
-                    if not point.is_mine:
-                        self._remove_leftover(point.fd, path, parents)
-                    elif _remove(point.fd, path, parents):
-                        removed.append(path)
-        finally:
-            _close_all(fds)
-        self._log.drop(removed, self._held)
-
-    def _remove_leftover(self, fd: int, path: str, parents: Parents) -> None:
-        """Remove a folder that another process created and left to its last user to remove."""
-        leftover = RecordedPoint(path, os.fstat(fd).st_ino)
-        for record in self._find_records():
+    def _remove_leftovers(self, parents: Parents) -> None:
+        """Remove folders that other commands created and left to their last user to remove."""
+        others = {
+            RecordedPoint(path, os.fstat(fd).st_ino): fd for path, fd in self._fds.items() if path not in self._created
+        }
+        for record in _find_records(self._records) if others else ():
             # another process may remove the record
             with suppress(OSError):
-                if leftover in _read(record) and _remove(fd, path, parents):
+                leftovers = others.keys() & set(_read(record))
+                removed = [point for point in leftovers if _remove(others[point], point.path, parents)]
+                if removed:
                     _clear(record)
 
-    def _find_records(self) -> list[str]:
+    def _write(self, entries: Iterable[bytes]) -> None:
+        """Add entries to the record."""
         try:
-            return [os.path.join(self._records, name) for name in os.listdir(self._records)]
-        except FileNotFoundError:
-            return []
-
-
-class _Log:
-    """The record of one process: an append-only log of folders to create, created and removed.
-
-    The file is locked while the process lives, so that others see that it is in use. One entry is written before a
-    folder is created, and another with its inode afterwards, so that a folder that replaced it is not taken for ours.
-    Nothing is synced: a crash of the machine leaves only empty folders.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._path = ""
-        self._fd = -1
-        self._process = 0
-        self._entries: dict[str, int] = {}
-
-    def add(self, points: Iterable[RecordedPoint]) -> None:
-        """Record folders before they are created, or with their inodes afterwards."""
-        recorded = list(points)
-        if not recorded:
-            return
-        try:
-            self._ensure_file()
-            _append(self._fd, (_entry("+", *entry) for entry in recorded))
+            if self._record_fd < 0:
+                self._open_record()
+            # an incomplete last entry is ignored, as its folder is not created
+            data = b"".join(entries)
+            if os.write(self._record_fd, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            raise _unprotected(recorded[0].path, f"{self._folder}: {error.strerror}") from error
-        self._entries.update(recorded)
+            raise _unprotected(self._records, error.strerror or str(error)) from error
 
-    def drop(self, paths: Iterable[str], in_use: Container[str]) -> None:
-        """Record that folders are gone; also drop entries that others have removed for us."""
-        dropped = [path for path in paths if self._entries.pop(path, None) is not None]
-        if not dropped:
-            return
-        self._entries = {
-            path: inode
-            for path, inode in self._entries.items()
-            if path in in_use or _may_exist(RecordedPoint(path, inode))
-        }
-        # if writing fails, the record lists folders that are gone, which the next use tolerates
-        with suppress(OSError):
-            if not self._entries:
-                os.ftruncate(self._fd, 0)
-            elif os.fstat(self._fd).st_size > _LOG_BYTES:
-                self._create_file()
-            else:
-                _append(self._fd, (_entry("-", path, _UNKNOWN) for path in dropped))
+    def _open_record(self) -> None:
+        while self._record_fd < 0:
+            os.makedirs(self._records, 0o700, exist_ok=True)
+            self._record = os.path.join(self._records, os.urandom(8).hex())
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            self._record_fd = os.open(self._record, flags, 0o600)
+            fcntl.flock(self._record_fd, fcntl.LOCK_EX)
+            if not os.fstat(self._record_fd).st_nlink:
+                self._close_record()  # another process removed it before it was locked
 
-    def close(self) -> None:
-        """Close the file, and remove it if it has no entries."""
-        if self._fd >= 0 and self._process == os.getpid():
-            if not self._entries:
-                _forget(self._path)
-            os.close(self._fd)
-        self._fd = -1
-
-    def _ensure_file(self) -> None:
-        """Create a file unless this process has one that still exists."""
-        if self._fd < 0 or not os.fstat(self._fd).st_nlink:
-            self._create_file()
-        elif self._process != os.getpid():
-            # in the child of a fork: the file belongs to the parent
-            self._entries = {}
-            self._create_file()
-
-    def _create_file(self) -> None:
-        """Create a file with the current entries, then close the old one."""
-        path, fd = self._open()
-        try:
-            _append(fd, (_entry("+", *entry) for entry in self._entries.items()))
-        except OSError:
-            _forget(path)
-            os.close(fd)
-            raise
-        if self._fd >= 0:
-            if self._process == os.getpid():
-                _forget(self._path)
-            os.close(self._fd)
-        self._path, self._fd, self._process = path, fd, os.getpid()
-
-    def _open(self) -> tuple[str, int]:
-        while True:
-            path = os.path.join(self._folder, os.urandom(8).hex())
-            try:
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            except FileNotFoundError:
-                # the state directory was cleared
-                os.makedirs(self._folder, 0o700, exist_ok=True)
-                continue
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            if os.fstat(fd).st_nlink:
-                return path, fd
-            os.close(fd)  # another process removed it before it was locked
-
-
-class _HeldPoint:
-    """The lock on one folder, how many commands of this process use it, and whether this process created it."""
-
-    def __init__(self, fd: int, status: os.stat_result, *, is_mine: bool) -> None:
-        self.fd = fd
-        self.is_mine = is_mine
-        self.users = 0
-        self.identity = status.st_dev, status.st_ino
-
-
-def _append(fd: int, entries: Iterable[bytes]) -> None:
-    data = b"".join(entries)
-    written = os.write(fd, data)
-    if written != len(data):
-        os.ftruncate(fd, os.fstat(fd).st_size - written)  # a partial entry would corrupt the next one
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def _close_record(self) -> None:
+        if self._record_fd >= 0:
+            os.close(self._record_fd)
+        self._record_fd = -1
 
 
 def _entry(sign: str, path: str, inode: int) -> bytes:
     return os.fsencode(f"{sign}{inode}{path}\0")
+
+
+def _find_records(folder: str) -> list[str]:
+    try:
+        return [os.path.join(folder, name) for name in os.listdir(folder)]
+    except FileNotFoundError:
+        return []
 
 
 def _read(record: str) -> list[RecordedPoint]:
@@ -436,15 +352,6 @@ def _close(fds: list[int]) -> None:
 def _forget(record: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(record)
-
-
-def _may_exist(point: RecordedPoint) -> bool:
-    try:
-        return point.inode in (_UNKNOWN, os.lstat(point.path).st_ino)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True  # inaccessible
 
 
 def _is_at(fd: int, path: str, parents: Parents) -> bool:

@@ -160,7 +160,6 @@ class Sandbox:
             self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
             resources, self._resources = self._resources, None
         if resources:
-            resources.points.close()
             resources.networks.close()
 
     @contextmanager
