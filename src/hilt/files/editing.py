@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from hilt.call import Output, ShownChange, ShownFile
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from hilt.files.draft import Draft
     from hilt.text.likeness import TextPage
 
-LARGE_BYTES = 1024 * 1024
-AROUND_LINES = 8  # more than the context lines of a diff
 SHOWN_CHARACTERS = 1_000_000  # of the diff that a person sees before they approve a change
 _START_CHARACTERS = 200  # of a file, enough to tell a script
 
@@ -34,77 +33,45 @@ class Document:
                 "binary_file", f"{path} is binary ({len(data)} bytes); tools can only change text.", path=path
             )
         self.path = path
-        self._data = data
-        self._original = data
-        self._change: FileDiff | None = None  # set if known without comparing the whole texts
-        # a large ASCII file is decoded only if an edit needs more than the lines around it
-        self._plain = len(data) > LARGE_BYTES and data.isascii()
-        self._text: str | None = None
-        self._before: str | None = None
+        self.data = data
+        self.text, self.encoding = encodings.decode(data)
+        self.before = self.text
         self._pages: list[TextPage] = []
-        self.encoding = encodings.UTF8
-        if not self._plain:
-            self._text, self.encoding = encodings.decode(data)
-            self._before = self._text
-
-    @property
-    def data(self) -> bytes:
-        """The current bytes."""
-        return self._data
-
-    @property
-    def text(self) -> str:
-        """The current text."""
-        if self._text is None:
-            self._text = self._data.decode()
-        return self._text
-
-    @property
-    def before(self) -> str:
-        """The original text."""
-        if self._before is None:
-            self._before = self._original.decode()
-        return self._before
 
     def show_mark(self) -> None:
         """Make the UTF-8 byte order mark part of the text, as diff and git do."""
         if self.encoding.name == "utf-8" and self.encoding.bom:
-            self._text = self._before = "\ufeff" + self.text
+            self.text = self.before = "\ufeff" + self.text
             self.encoding = encodings.UTF8
 
     def apply(self, spans: list[Span]) -> None:
         """Replace the spans of the current text."""
         text = self.text
-        self._data = encodings.splice(self._data, text, self.encoding, spans)
-        self._change = None
+        self.data = encodings.splice(self.data, text, self.encoding, spans)
         pieces: list[str] = []
         position = 0
         for span in sorted(spans):
             pieces += (text[position : span.start], span.new)
             position = span.end
-        self._text = "".join((*pieces, text[position:]))
+        self.text = "".join((*pieces, text[position:]))
 
     @property
     def change(self) -> FileDiff:
         """The change so far."""
-        if self._change is not None:
-            return self._change
         return FileDiff(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
 
     def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool, nearest: bool = True) -> EditMatch:
         """Replace the only occurrence of the text."""
-        match = self._edit_large(old_text, new_text, fuzzy_indent=fuzzy_indent) if self._plain else None
-        if match is None:
-            match = find_edit(
-                self.text,
-                old_text,
-                new_text,
-                path=self.path,
-                fuzzy_indent=fuzzy_indent,
-                read=self._page,
-                nearest=nearest,
-            )
-            self.apply([match.span])
+        match = find_edit(
+            self.text,
+            old_text,
+            new_text,
+            path=self.path,
+            fuzzy_indent=fuzzy_indent,
+            read=self._page,
+            nearest=nearest,
+        )
+        self.apply([match.span])
         return match
 
     def edit_all(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch:
@@ -136,7 +103,7 @@ class Document:
         page = next((page for page in self._pages if page.text is text), None)
         if page is None:
             page = read_page(text)
-            self._pages = [*(cached for cached in self._pages if cached.text is self._before), page]
+            self._pages = [*(cached for cached in self._pages if cached.text is self.before), page]
         return page
 
     def around(self, match: EditMatch, lines: int) -> tuple[str, str]:
@@ -148,34 +115,6 @@ class Document:
             if enough_before and (len(after) < size or after.count("\n") > lines):
                 return before, after
             size *= 8
-
-    def _edit_large(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
-        """Edit a large file using only the lines around the match; return None if that is not enough."""
-        data = self._data
-        needle = old_text.encode("ascii", "ignore")
-        start = data.find(needle)
-        if len(needle) != len(old_text) or start < 0 or data.find(needle, start + 1) >= 0 or data is not self._original:
-            return None
-        end = start + len(needle)
-        for _ in range(AROUND_LINES):
-            start = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
-            end = data.find(b"\n", end) + 1 or len(data)
-        excerpt = data[start:end].decode()
-        match = find_edit(excerpt, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
-        span, lines = match.span, data.count(b"\n", 0, start)
-        view = memoryview(data)
-        new = encodings.encode(span.new, self.encoding)
-        self._data = b"".join((view[: start + span.start], new, view[start + span.end :]))
-        self._plain, self._text = self._data.isascii(), None
-        self._change = FileDiff(
-            self.path, excerpt, excerpt[: span.start] + span.new + excerpt[span.end :], lines_before=lines
-        )
-        return EditMatch(
-            Span(start + span.start, start + span.end, span.new),
-            match.exact,
-            match.first_line + lines,
-            match.last_line + lines,
-        )
 
 
 def open_document(draft: Draft, path: str) -> Document:
@@ -204,9 +143,7 @@ def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if
 class FileDiff:
     """One file's change as text: before and after, None for a missing file."""
 
-    def __init__(
-        self, path: str, before: str | None, after: str | None, new_path: str | None = None, *, lines_before: int = 0
-    ) -> None:
+    def __init__(self, path: str, before: str | None, after: str | None, new_path: str | None = None) -> None:
         self.path = path
         self.before = before
         self.after = after
@@ -215,19 +152,11 @@ class FileDiff:
         self.action = ""  # in words, if it is not clear from the texts
         self.missing = ""  # why the diff does not have the contents
         self.is_hidden = False  # from tools: only the person who approves the change sees that there is one
-        self._lines_before = lines_before  # if the texts are only part of the file
-        self._hunks: list[diffing.Hunk] | None = None
 
-    @property
+    @cached_property
     def hunks(self) -> list[diffing.Hunk]:
-        """The hunks that differ; computed once for the diff and the view."""
-        if self._hunks is None:
-            skipped = self._lines_before
-            self._hunks = [
-                hunk._replace(old_start=hunk.old_start + skipped, new_start=hunk.new_start + skipped)
-                for hunk in diffing.compare(self.before or "", self.after or "")
-            ]
-        return self._hunks
+        """The hunks that differ."""
+        return diffing.compare(self.before or "", self.after or "")
 
     @property
     def first_changed_line(self) -> int | None:
