@@ -168,11 +168,9 @@ class Draft:
         try:
             if self._workspace.door.replaced:
                 self._make_way(recording.id, files, targets, done)
-            with writing.Unsynced(many=len(files) > 1) as unsynced:
-                for position, (file, (_, data)) in enumerate(zip(files, targets, strict=True)):
-                    if data is not None:
-                        unsynced.add(self._prepare(recording.id, position, file, data), file.path)
-                unsynced.sync()
+            for position, (file, (_, data)) in enumerate(zip(files, targets, strict=True)):
+                if data is not None:
+                    self._prepare(recording.id, position, file, data)
             folders: dict[str, str] = {}
             for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
                 if position not in done:
@@ -223,13 +221,13 @@ class Draft:
             with door.place(path, write=True) as place, suppress(FileNotFoundError):
                 os.rmdir(place.name, dir_fd=place.folder)
 
-    def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> int:
-        """Write the new file next to its target; return its descriptor, to be synced."""
+    def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> None:
+        """Write the new file next to its target."""
         with self._workspace.door.place(file.path, write=True) as place:
             folder = writing.make_folders(place)
             try:
                 mode = self._modes.get(file.path, None if place.status is None else writing.safe_mode(file.mode))
-                return writing.write_temporary(
+                writing.write_temporary(
                     folder, place.name, writing.temporary_name(id, position), data, mode, place.status
                 )
             finally:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.files.door import Door, Place, not_a_file, plain_error
+from hilt.files.door import Door, Place, not_a_file
 from hilt.files.workspace import CHUNK_BYTES, FORCED_BYTES, MAX_BYTES, too_large
 from hilt.formats.digests import sha256
 from hilt.handles import FILE, LISTED
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from hilt.state.history import Snapshot
 
 CAPABILITY = "security.capability"  # the attribute of a program that runs with rights of root
-SYNC_BATCH = 64  # new files that are open at the same time
 
 
 class OldFile(NamedTuple):
@@ -131,8 +130,8 @@ def make_folders(place: Place) -> int:
 
 def write_temporary(
     folder: int, name: str, temporary: str, data: bytes, mode: int | None, like: os.stat_result | None
-) -> int:
-    """Write a new file next to its target, with the target's mode, owner and attributes where possible."""
+) -> None:
+    """Write and sync a new file next to its target, with the target's mode, owner and attributes where possible."""
     # 0o600 at first: the new version of a private file must never be readable by others
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
@@ -144,43 +143,9 @@ def write_temporary(
             _copy_attributes(folder, name, descriptor, like)
         if mode is not None:
             os.fchmod(descriptor, mode)
-    except BaseException:
+        os.fsync(descriptor)
+    finally:
         os.close(descriptor)
-        raise
-    return descriptor
-
-
-class Unsynced:
-    """New files that are not synced to disk yet. Syncing many together takes half the time."""
-
-    def __init__(self, *, many: bool = False) -> None:
-        self._files: list[tuple[int, str]] = []  # descriptor and path
-        self._many = many and hasattr(os, "posix_fadvise")
-
-    def __enter__(self) -> Unsynced:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for descriptor, _path in self._files:
-            os.close(descriptor)
-
-    def add(self, descriptor: int, path: str) -> None:
-        self._files.append((descriptor, path))
-        if self._many:
-            # makes the kernel start writing, so that fsync need not wait for block allocation
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        if len(self._files) == SYNC_BATCH:
-            self.sync()
-
-    def sync(self) -> None:
-        while self._files:
-            descriptor, path = self._files[-1]
-            try:
-                os.fsync(descriptor)
-            except OSError as error:
-                raise plain_error(error, path) from error
-            self._files.pop()
-            os.close(descriptor)
 
 
 def remove_temporary(door: Door, file: Snapshot, id: str, position: int) -> None:
@@ -198,10 +163,7 @@ def put_back(door: Door, file: Snapshot, data: bytes | None, id: str, position: 
             folder = make_folders(place)
             try:
                 temporary = temporary_name(id, position)
-                with Unsynced() as unsynced:
-                    written = write_temporary(folder, place.name, temporary, data, file.mode, place.status)
-                    unsynced.add(written, file.path)
-                    unsynced.sync()
+                write_temporary(folder, place.name, temporary, data, file.mode, place.status)
                 os.rename(temporary, place.name, src_dir_fd=folder, dst_dir_fd=folder)
             finally:
                 os.close(folder)
