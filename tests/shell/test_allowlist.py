@@ -165,6 +165,8 @@ def test_a_nul_character_is_rejected():
         "diff --paginate a b",
         "curl -K f x",
         "curl --config f x",
+        "curl --sandbox -K f x",
+        "awk --sandbox -f prog",
         "curl --engine x y",
         "wget --use-askpass=ls x",
         "wget --use-a=ls x",

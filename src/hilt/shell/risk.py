@@ -53,6 +53,14 @@ def classify(command: str, *, sandboxed: bool = True) -> Risk:
     return (_classify_cached if len(command) <= _CACHED_LENGTH else _classify)(command, sandboxed)
 
 
+def parts_of(argv: Sequence[str]) -> list[CommandPart]:
+    """Return the rated parts of a program that runs without a shell: itself, and what it starts or writes."""
+    rating = _Rating(sandboxed=True)
+    words = [ShellWord(word, word, name=word.rpartition("/")[2]) for word in argv]
+    rating.start(words, CommandPlace(0, 0, fed=False, depth=0))
+    return rating.parts
+
+
 def _classify(command: str, sandboxed: bool) -> Risk:
     rating = _Rating(sandboxed=sandboxed)
     try:
