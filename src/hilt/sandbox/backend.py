@@ -90,10 +90,6 @@ class StartSteps(NamedTuple):
 class Report:
     """What is known of a program that was started; of one that is not confined, nothing."""
 
-    def failure(self, program: str, code: int, output: bytes) -> ToolError | None:
-        """Return why the sandbox did not run the program, from its own exit code and output; valid after the end."""
-        return None
-
     def notes(self) -> tuple[str, ...]:
         """Return notes on what it left for git, agents and editors to run; complete when its sandbox is closed."""
         return ()
@@ -113,9 +109,10 @@ class Report:
 class Launch(NamedTuple):
     """How to start a program: the arguments before its own, descriptors, steps before the start, and the report.
 
-    A `shielding` program is the sandbox of the one it starts: a signal that ends it would end everything at once. A
-    `trusted` program is our own, which keeps its capabilities and follows no links from its folder. `layer` is that of
-    the overlay that the program runs on.
+    `failure` says why the sandbox did not run the program, from its own exit code and output. A `shielding` program is
+    the sandbox of the one it starts: a signal that ends it would end everything at once. A `trusted` program is our
+    own, which keeps its capabilities and follows no links from its folder. `layer` is that of the overlay that the
+    program runs on.
     """
 
     argv: tuple[str, ...] = ()
@@ -123,6 +120,7 @@ class Launch(NamedTuple):
     descriptors: tuple[int, ...] = ()  # numbered 3, 4, 5 ... in the program
     steps: StartSteps = StartSteps()
     report: Report = Report()
+    failure: Callable[[str, int, bytes], ToolError | None] = lambda program, code, output: None
     shielding: bool = False
     trusted: bool = False
     layer: UpperLayer | None = None

@@ -2,11 +2,6 @@
 
 view.py plans the mounts, and mounting.py performs them by handle. A missing name that must stay missing needs a mount
 point: see mountpoints.py.
-
-A running program may rename folders while the view of the next one is built. It cannot move what was hidden or guarded
-when it started, because the folders above are fixed in its own view too. Other renames are harmless: mounting.py
-performs the steps by handle, and compares each path with what was there when the plan was made. Where mounts by handle
-are not supported, bubblewrap mounts by name, and no other program that could rename anything runs at the same time.
 """
 
 from __future__ import annotations
@@ -17,6 +12,7 @@ import os
 import stat
 from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from time import monotonic, sleep
 
 from hilt.errors import ToolError
@@ -30,7 +26,6 @@ from hilt.sandbox.backend import (
     Feature,
     FindProgram,
     Launch,
-    Report,
     Start,
     StartSteps,
 )
@@ -175,49 +170,31 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
             "--setenv",
             tuple(descriptors),
             StartSteps(entered, mounts, sockets=sockets),
-            _Report(watch, descriptors[1], start.shared.state),
+            watch,
+            partial(_failure, descriptors[1], start.shared.state),
             shielding=True,
             layer=layer,
         )
 
 
-class _Report(Report):
-    """The report of a watch, and what bubblewrap says: it writes an exit code to a file if the program itself ran."""
+def _failure(status: int, state: str, program: str, code: int, output: bytes) -> ToolError | None:
+    """Return why the program did not run: bubblewrap writes an exit code to a file if it did."""
+    if b"exit-code" in os.pread(status, _STATUS_BYTES, 0):
+        return None
+    from hilt.sandbox.spawning import refusal
 
-    def __init__(self, watch: Report, status: int, state: str) -> None:
-        self._watch = watch
-        self._status = status
-        self._state = state
+    printed = output.decode("utf-8", "replace").strip() or f"exit {code}"
+    numbers = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG)
+    number = next((number for number in numbers if printed.endswith(f": {os.strerror(number)}")), errno.ENOENT)
+    # printed when the sandbox is set up, but the program or its directory fails
+    if printed.startswith(f"bwrap: execvp {program}: "):
+        return refusal(program, "exec", number)
+    if printed.startswith("bwrap: Can't chdir to "):
+        return refusal(program, "cwd", number)
+    from hilt.sandbox import availability
 
-    def failure(self, program: str, code: int, output: bytes) -> ToolError | None:
-        if b"exit-code" in os.pread(self._status, _STATUS_BYTES, 0):
-            return None
-        from hilt.sandbox.spawning import refusal
-
-        printed = output.decode("utf-8", "replace").strip() or f"exit {code}"
-        numbers = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG)
-        number = next((number for number in numbers if printed.endswith(f": {os.strerror(number)}")), errno.ENOENT)
-        # printed when the sandbox is set up, but the program or its directory fails
-        if printed.startswith(f"bwrap: execvp {program}: "):
-            return refusal(program, "exec", number)
-        if printed.startswith("bwrap: Can't chdir to "):
-            return refusal(program, "cwd", number)
-        from hilt.sandbox import availability
-
-        availability.forget(self._state)  # what worked may no longer
-        return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {printed}.")
-
-    def notes(self) -> tuple[str, ...]:
-        return self._watch.notes()
-
-    def due(self) -> float:
-        return self._watch.due()
-
-    def check(self, *, lasting: bool = True) -> None:
-        self._watch.check(lasting=lasting)
-
-    def repeated(self) -> str:
-        return self._watch.repeated()
+    availability.forget(state)  # what worked may no longer
+    return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {printed}.")
 
 
 def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:

@@ -129,11 +129,12 @@ def run(
             )
             ours.enter_context(child)
         deadline = inf if limits.timeout is None else began + limits.timeout
-        report = confined.report
-        (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch, report)
+        (reason, exit_code), exceeded = _attend(
+            child, outputs, feed, limits, deadline, cancelled, watch, confined.report
+        )
         stdout, stderr = outputs.captured()
         if reason == "exit":
-            failure = report.failure(argv[0], exit_code, b" ".join((stdout.head, stderr.head)))
+            failure = confined.failure(argv[0], exit_code, b" ".join((stdout.head, stderr.head)))
             if failure is not None:
                 raise failure
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended, exceeded)

@@ -58,7 +58,7 @@ class Guard(NamedTuple):
 
 
 class StateBefore(NamedTuple):
-    """The workspace before a program starts, in a form that JSON can store.
+    """The workspace before a program starts.
 
     `absent` are names that are disabled when they appear, `above` is where git begins outside the workspace, `gitdirs`
     are repositories that git could use, `stamps` show whether a file is unchanged, and `dangers` are digests of what
@@ -74,12 +74,12 @@ class StateBefore(NamedTuple):
     skipped: list[str]
     absent: list[str]
     above: list[Waypoint]
-    gitdirs: list[str]
-    guarded: list[str]
-    inodes: list[tuple[int, int, int]]
+    gitdirs: set[str]
+    guarded: set[str]
+    inodes: set[tuple[int, int, int]]
     enforced: bool
     stamps: dict[str, Stamp]
-    dangers: list[str]
+    dangers: set[str]
     parents: Mapping[str, int] = _NONE
 
 
@@ -103,9 +103,11 @@ def disarm_new(root: str, upper: str, absent: Iterable[str], names: NameRules, j
         upper + path[len(root.rstrip("/")) :] for path in absent if is_below(path, root) and not os.path.lexists(path)
     ]
     configuration = *findings.guarded, *findings.sensitive
-    guarded = [path for path in configuration if os.path.lexists(in_root(path)) and not os.path.islink(in_root(path))]
+    guarded = {path for path in configuration if os.path.lexists(in_root(path)) and not os.path.islink(in_root(path))}
     watch = GitWatch(
-        StateBefore([upper], [upper], "/", [], absent_paths, [], [], guarded, [], enforced=False, stamps={}, dangers=[])
+        StateBefore(
+            [upper], [upper], "/", [], absent_paths, [], set(), guarded, set(), enforced=False, stamps={}, dangers=set()
+        )
     )
     watch.check_ended(repositories)
     watch.put_aside(configuration, names, {upper: root})
@@ -125,13 +127,8 @@ class GitWatch:
         self._omitted = 0
         self._reader = GitReader(before.roots, before.home)
         self._skipped = frozenset(before.skipped)
-        guarded = frozenset(before.guarded).difference(before.absent) if before.enforced else ()
+        guarded = before.guarded.difference(before.absent) if before.enforced else ()
         self._fixed = frozenset((*before.skipped, *guarded))
-        self._gitdirs = frozenset(before.gitdirs)
-        self._stamps = dict(before.stamps)
-        self._dangers = set(before.dangers)
-        self._guarded = set(before.guarded)
-        self._inodes = set(map(tuple, before.inodes))
         self._sequences: set[str] = set()  # rebases, picks and reverts that were in progress
         self._times: dict[str, int] = {}  # how often a path was disabled
 
@@ -153,19 +150,16 @@ class GitWatch:
                 above=list(
                     dict.fromkeys(place for root in roots for place in waypoints_above(root, home, profile.git_paths))
                 ),
-                gitdirs=[],
-                guarded=[
+                gitdirs=set(),
+                guarded={
                     # the sandbox cannot keep a link from being replaced
                     *(path for path in configuration if not os.path.islink(path)),
                     *(path for path in tops if guard.enforces or os.path.lexists(path)),
-                ],
-                inodes=[
-                    (*_identity(path), _identity(os.path.dirname(path))[0])
-                    for path in (*findings.guarded, *findings.sensitive)
-                ],
+                },
+                inodes={(*_identity(path), _identity(os.path.dirname(path))[0]) for path in configuration},
                 enforced=guard.enforces,
                 stamps={},
-                dangers=list(known),
+                dangers=set(known),
                 parents={path: _identity(os.path.dirname(path))[0] for path in configuration},
             )
         )
@@ -234,7 +228,7 @@ class GitWatch:
             # a place of layers that another workspace has made meanwhile; one that a program makes is never used
             is_place = os.path.basename(path).startswith(LAYERS)
             if (
-                (path in self._guarded and self._is_in_place(path))
+                (path in self.before.guarded and self._is_in_place(path))
                 or is_place
                 or not is_protected
                 or not self._is_changeable(path)
@@ -247,14 +241,14 @@ class GitWatch:
                 try:
                     status = part.status()
                     # with the folder around it; the number of a removed inode alone would be used again
-                    is_moved = (status.st_ino, status.st_ctime_ns, os.fstat(folder).st_ino) in self._inodes
+                    is_moved = (status.st_ino, status.st_ctime_ns, os.fstat(folder).st_ino) in self.before.inodes
                     if status.st_ctime_ns <= self._until and not is_moved:
                         renamed.append(f"{self._display_path(path)} to {_disable(part, None, 0)}")
                         self._count(part, "configuration of agents or editors")
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    self._guarded.add(path)
+                    self.before.guarded.add(path)
                     self._add_note(
                         f"{self._display_path(path)} configures agents or editors that start there, and could not be "
                         f"renamed: {error.strerror}. Review it before you use one there."
@@ -281,10 +275,7 @@ class GitWatch:
                 status = part.status()
                 self._judge(part, status, self._learn)
                 self._trust(part, status)
-        self._gitdirs = frozenset(self._reader.gitdirs)
-        self.before.gitdirs.extend(self._gitdirs)
-        self.before.stamps.update(self._stamps)
-        self.before.dangers[:] = self._dangers
+        self.before.gitdirs.update(self._reader.gitdirs)
 
     # --- judging
 
@@ -294,7 +285,7 @@ class GitWatch:
             return
         try:
             status = part.status()
-            is_same = part.kind not in REFERENCES and self._stamps.get(_key(part)) == _stamp(status)
+            is_same = part.kind not in REFERENCES and self.before.stamps.get(_key(part)) == _stamp(status)
             if is_same or status.st_ctime_ns > self._until:
                 return
             if not is_over and part.kind != "absent" and stat.S_ISREG(status.st_mode) and not status.st_size:
@@ -366,7 +357,7 @@ class GitWatch:
 
     def _is_new_repository(self, path: str | None) -> bool:
         """Whether a `.git` file may lead to a path: a repository that did not exist, so all of it is checked."""
-        return path is not None and path not in self._gitdirs and self._is_changeable(path)
+        return path is not None and path not in self.before.gitdirs and self._is_changeable(path)
 
     def _is_plain(self, base: str, text: str) -> bool:
         """Whether a path is in the workspace and has no links."""
@@ -386,16 +377,16 @@ class GitWatch:
         )
 
     def _is_known(self, path: str, entry: str) -> bool:
-        return _digest(path, entry) in self._dangers
+        return _digest(path, entry) in self.before.dangers
 
     def _learn(self, path: str, entry: str) -> bool:
-        self._dangers.add(_digest(path, entry))
+        self.before.dangers.add(_digest(path, entry))
         return True
 
     def _trust(self, part: Part, status: os.stat_result) -> None:
         """Skip a file in the next check, unless a later change could have the same timestamp."""
         if time_ns() - status.st_ctime_ns > _SETTLED_NS:
-            self._stamps[_key(part)] = _stamp(status)
+            self.before.stamps[_key(part)] = _stamp(status)
 
     # --- places
 

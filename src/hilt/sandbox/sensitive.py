@@ -168,11 +168,7 @@ class _Listing(NamedTuple):
     inode: int
     changed: int
     folders: tuple[str, ...]
-    sensitive: tuple[str, ...]
-    repositories: tuple[str, ...]
-    guarded: tuple[str, ...]
-    inner: tuple[str, ...]
-    has_findings: bool  # any of the four
+    findings: Findings | None  # None if there are none
 
 
 class Search:
@@ -210,18 +206,14 @@ class Search:
         if last_judge != judge:
             cached = {}
         fresh: dict[str, _Listing] = {}
-        sensitive: list[str] = []
-        repositories: list[str] = []
+        found: list[Findings] = []
         unreadable: list[str] = []
-        guarded: list[str] = []
-        inner: list[str] = []
         # from here on paths are relative to the root, which is faster than resolving absolute ones
         prefix = root.rstrip("/") + "/"
         skipped_names = {path[len(prefix) :] for path in skipped if path.startswith(prefix)}
         longest = _MAX_PATH_CHARACTERS - len(prefix)
         pending = ["."]
         unsettled = 0
-        stat_path, get, is_bounded = os.stat, cached.get, max_folders is not None
         try:
             top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
@@ -233,20 +225,15 @@ class Search:
                 if path in skipped_names:
                     continue
                 try:
-                    status = stat_path(path, dir_fd=top, follow_symlinks=False)
-                    listing = get(path)
+                    status = os.stat(path, dir_fd=top, follow_symlinks=False)
+                    listing = cached.get(path)
                     # a program can set mtime, but not ctime
-                    if (
-                        listing is not None
-                        and listing.changed == status.st_ctime_ns
-                        and listing.inode == status.st_ino
-                        and listing.device == status.st_dev
-                    ):
+                    if listing is not None and listing[:3] == (status.st_dev, status.st_ino, status.st_ctime_ns):
                         fresh[path] = listing
                     else:
                         if not stat.S_ISDIR(status.st_mode):
                             continue  # replaced since it was listed; links are not followed
-                        if len(path) > longest and is_bounded:
+                        if len(path) > longest and max_folders is not None:
                             unreadable.append(prefix + path)
                             continue
                         now = time_ns()
@@ -263,20 +250,16 @@ class Search:
                 except OSError:
                     unreadable.append(root if path == "." else prefix + path)
                     continue
-                if listing.folders:
-                    pending += listing.folders
-                if listing.has_findings:
-                    sensitive += listing.sensitive
-                    repositories += listing.repositories
-                    guarded += listing.guarded
-                    inner += listing.inner
-                    if not is_bounded:
-                        pending += [full[len(prefix) :] for full in listing.sensitive]
+                pending += listing.folders
+                if listing.findings is not None:
+                    found.append(listing.findings)
+                    if max_folders is None:
+                        pending += [full[len(prefix) :] for full in listing.findings.sensitive]
         finally:
             os.close(top)
         with self._lock:
             self._listings[root] = judge, fresh
-        return Findings(*(tuple(sorted(paths)) for paths in (sensitive, repositories, unreadable, guarded, inner)))
+        return Findings(*(tuple(sorted(paths)) for paths in join((*found, Findings(unreadable=tuple(unreadable))))))
 
 
 def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
@@ -317,17 +300,10 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
         os.close(fd)
     if is_repository(parts):
         (inner if is_git else repositories).append((prefix + below).rstrip("/") or "/")
-    return _Listing(
-        status.st_dev,
-        status.st_ino,
-        status.st_ctime_ns,
-        tuple(folders),
-        tuple(sensitive),
-        tuple(repositories),
-        tuple(guarded),
-        tuple(inner),
-        has_findings=bool(sensitive or repositories or guarded or inner),
-    )
+    findings = None
+    if sensitive or repositories or guarded or inner:
+        findings = Findings(tuple(sensitive), tuple(repositories), (), tuple(guarded), tuple(inner))
+    return _Listing(status.st_dev, status.st_ino, status.st_ctime_ns, tuple(folders), findings)
 
 
 def _too_large(root: str, max_folders: int) -> ToolError:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 10.0  # programs of a killed hilt have ended by then
 _SILENT_SECONDS = 900.0  # longer than a program runs without a check: it did not make later changes
 _DEAD = ".dead"
+_SETS = ("gitdirs", "guarded", "inodes", "dangers")  # which JSON stores as lists
 _CHECK_SECONDS = 0.5  # between two checks of a running program
 _CHECK_SHARE = 40  # the pause is at least this many times as long as the check
 
@@ -163,7 +164,7 @@ class _Record:
     def __init__(self, folder: str, before: StateBefore) -> None:
         try:
             self._open(folder)
-            data = json.dumps(before._asdict()).encode()
+            data = json.dumps(before._asdict(), default=list).encode()
             while data:
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
@@ -226,4 +227,5 @@ def _parse(data: bytes) -> StateBefore:
     fields: dict[str, Any] = json.loads(data)
     fields["above"] = [Waypoint(*place) for place in fields["above"]]
     fields["stamps"] = {path: tuple(stamp) for path, stamp in fields["stamps"].items()}
-    return StateBefore(**fields)
+    fields["inodes"] = map(tuple, fields["inodes"])
+    return StateBefore(**{**fields, **{name: set(fields[name]) for name in _SETS}})
