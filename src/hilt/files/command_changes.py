@@ -11,7 +11,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from hilt.errors import ToolError
@@ -196,20 +196,12 @@ def restore_diffs(workspace: Workspace, change: RecordedChange, steps: Sequence[
 def old_file(workspace: Workspace, change: RecordedChange, step: LayerStep, inner: str) -> tuple[bytes, int] | None:
     """Return the contents and the mode of one file in the slot of a step; None if it is not a regular file."""
     path = f"{step.slot}/{inner}" if inner else step.slot
-    folder, name = os.path.split(path)
-    try:
-        with _exchange(workspace, change) as exchange:
-            around = open_folder(folder, exchange.layer)
-        try:
-            status = os.stat(name, dir_fd=around, follow_symlinks=False)
-            if not stat.S_ISREG(status.st_mode):
-                return None
-            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=around), "rb") as file:
+    with suppress(OSError), _exchange(workspace, change) as exchange, _around(path, exchange.layer) as (folder, name):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
                 return file.read(), stat.S_IMODE(status.st_mode)
-        finally:
-            os.close(around)
-    except OSError:
-        return None
+    return None
 
 
 def tidy(workspace: Workspace, place: OpenPlace) -> None:
@@ -220,6 +212,17 @@ def tidy(workspace: Workspace, place: OpenPlace) -> None:
     for name in names:
         if os.path.join(place.path, name) not in used and not history.is_marked(name):
             remove_tree(place.handle, name)
+
+
+@contextmanager
+def _around(path: str, base: int | None) -> Iterator[tuple[int, str]]:
+    """Open the folder around a path, absolute or from an open folder; yield it with the name there."""
+    outer, name = os.path.split(path)
+    folder = open_folder(outer, base)
+    try:
+        yield folder, name
+    finally:
+        os.close(folder)
 
 
 @contextmanager
@@ -343,16 +346,12 @@ def _is_tampered(layer: int, step: LayerStep, since: int) -> bool:
     """Whether the new version of a step changed: programs that began before the place of layers was made see it."""
     if step.kind == "mode" or not step.after.inode:
         return False
-    folder, name = os.path.split(step.slot)
     tree = collecting.Measured()
     try:
-        around = open_folder(folder, layer)
+        with _around(step.slot, layer) as (folder, name):
+            collecting.measure(folder, name, tree, since)
     except OSError:
         return True
-    try:
-        collecting.measure(around, name, tree, since)
-    finally:
-        os.close(around)
     return tree.is_changed
 
 
@@ -445,7 +444,7 @@ def _diffs(
             if before and after:
                 continue  # the names of one side are incomplete
         elif not before and not after:
-            diffs.append(_empty(path, is_new=not step.before.inode))
+            diffs.append(_entry(f"{path}/", "folder deleted" if step.before.inode else "folder created"))
         for inner in sorted({*before, *after}):
             full = f"{path}/{inner}" if inner else path
             old, new = before.get(inner), after.get(inner)
@@ -464,30 +463,25 @@ def _diffs(
 
 def _unread(path: str, step: LayerStep) -> FileDiff:
     """Return the entry of a step whose contents are not shown."""
-    diff = FileDiff(path, "", "")
     if step.kind == "mode":
-        diff.action = f"permissions changed from {step.before.mode & 0o7777:o} to {step.after.mode & 0o7777:o}"
-        return diff
+        return _entry(path, f"permissions changed from {step.before.mode & 0o7777:o} to {step.after.mode & 0o7777:o}")
     if step.kind == "conflict":
-        diff.action = "left alone, because someone else changed it"
-    elif step.kind == "folder":
-        diff.action = "folder created" if step.after.inode else "folder deleted"
-    else:
-        diff.action = _action(is_new=not step.before.inode, is_gone=not step.after.inode)
-        diff.missing = f"{step.files:,} files" if step.files > 1 else "there are too many files"
-    return diff
-
-
-def _empty(path: str, *, is_new: bool) -> FileDiff:
-    diff = FileDiff(f"{path}/", "", "")
-    diff.action = "folder created" if is_new else "folder deleted"
-    return diff
+        return _entry(path, "left alone, because someone else changed it")
+    if step.kind == "folder":
+        return _entry(path, "folder created" if step.after.inode else "folder deleted")
+    action = _action(is_new=not step.before.inode, is_gone=not step.after.inode)
+    return _entry(path, action, f"{step.files:,} files" if step.files > 1 else "there are too many files")
 
 
 def _hidden(path: str, *, is_new: bool, is_gone: bool) -> FileDiff:
-    diff = FileDiff(path, "", "")
-    diff.action, diff.missing = _action(is_new=is_new, is_gone=is_gone), "tools may not read it"
+    diff = _entry(path, _action(is_new=is_new, is_gone=is_gone), "tools may not read it")
     diff.is_hidden = True
+    return diff
+
+
+def _entry(path: str, action: str, missing: str = "") -> FileDiff:
+    diff = FileDiff(path, "", "")
+    diff.action, diff.missing = action, missing
     return diff
 
 
@@ -508,15 +502,8 @@ def _action(*, is_new: bool, is_gone: bool) -> str:
 def _contents(path: str, base: int | None, reading: _Reading) -> dict[str, _File]:
     """Return the files at a path, absolute or from an open folder, by their path below it, within the limits."""
     contents: dict[str, _File] = {}
-    folder, name = os.path.split(path)
-    try:
-        around = open_folder(folder, base)
-    except OSError:
-        return contents
-    try:
-        _read(around, name, "", contents, reading)
-    finally:
-        os.close(around)
+    with suppress(OSError), _around(path, base) as (folder, name):
+        _read(folder, name, "", contents, reading)
     return contents
 
 
