@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
@@ -147,40 +147,18 @@ class NameChanges:
         # by folder: whether its own name is unchanged, and whether the names in it are
         self._unchanged: dict[str, tuple[bool, bool]] = {}
 
-    def changed_folders(self, reach: SearchReach, folders: Iterable[str]) -> set[str]:
-        """Return the folders whose own name, or a name in them, may have changed."""
-        changed: set[str] = set()
-        last_parent: str | None = None
-        handle, is_parent_unchanged = -1, False
-        for folder in sorted(folders):
-            if not folder:
-                if not self._unchanged_names(reach, folder)[1]:
-                    changed.add(folder)
-                continue
-            parent, _, name = folder.rpartition("/")
-            try:
-                # a search of many folders waits for this: one system call for each folder
-                if parent != last_parent:
-                    is_parent_unchanged = self._unchanged_names(reach, parent)[0]
-                    handle = reach.folder(parent)
-                    last_parent = parent
-                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                if is_parent_unchanged and status.st_ctime_ns < self._since and stat.S_ISDIR(status.st_mode):
-                    continue
-            except OSError:
-                last_parent = None
-            changed.add(folder)
-        return changed
-
-    def changed_files(self, reach: SearchReach, paths: Collection[str]) -> set[str]:
-        """Return the files whose name may have changed."""
-        changed = self.changed_folders(reach, {path.rpartition("/")[0] for path in paths})
-        if not changed:
-            return set()
-        doubtful = {path for path in paths if path.rpartition("/")[0] in changed}
-        unmoved = {folder for folder in changed if self._unchanged_names(reach, folder)[0]}
-        candidates = sorted(path for path in doubtful if path.rpartition("/")[0] in unmoved)
-        return doubtful - {path for path, status in reach.statuses(candidates) if self._is_old(status)}
+    def changed_files(self, reach: SearchReach, paths: Iterable[str]) -> set[str]:
+        """Return the files whose name, or that of a folder around them, may have changed."""
+        changed = set()
+        doubtful = []
+        for path in sorted(paths):
+            is_in_place, has_same_names = self._unchanged_names(reach, path.rpartition("/")[0])
+            if not is_in_place:
+                changed.add(path)
+            elif not has_same_names:
+                doubtful.append(path)
+        same = {path for path, status in reach.statuses(doubtful) if self._is_old(status)}
+        return changed.union(doubtful) - same
 
     def _unchanged_names(self, reach: SearchReach, folder: str) -> tuple[bool, bool]:
         pending = []
