@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.errors import ToolError
 from hilt.state.reserve import Reserve
 from hilt.state.trail import SESSION_IDLE_SECONDS, Stamp, Trail, TrailEntry, chain_hash, digest
 from hilt.state.usage import BOUNDS_MS, UNKNOWN
@@ -199,6 +200,8 @@ def fill(trail: Trail, count: int, *, at: int = NOW) -> None:
         ("UPDATE audit SET agent='me' WHERE seq=3", 3, "changed"),
         ("UPDATE audit SET micros=x'00' WHERE seq=3", 3, "changed"),
         ("UPDATE audit SET session=x'00' WHERE seq=3", 3, "changed"),
+        ("UPDATE audit SET session=CAST(x'ff' AS TEXT) WHERE seq=3", 3, "changed"),
+        ("UPDATE audit SET parent=x'' WHERE seq=3", 3, "changed"),
         ("DELETE FROM audit WHERE seq=40", 40, "there was a row 50"),
         ("DELETE FROM audit WHERE seq>=40", 40, "there was a row 50"),
         ("DELETE FROM audit", 1, "there was a row 50"),
@@ -217,6 +220,22 @@ def test_tampering_with_rows_is_detected(trail, tmp_path, statement, seq, reason
 
     assert first_break.seq == seq
     assert reason in first_break.reason
+
+
+def test_rows_stay_readable_beside_text_that_is_not_utf_8(trail, tmp_path):
+    fill(trail, 5)
+    change(trail, tmp_path, "UPDATE audit SET tool=CAST(x'ff' AS TEXT) WHERE seq=3")
+
+    assert [row.entry.tool for row in trail.rows()][2] == "\ufffd"
+    assert len(trail.rows()) == 5
+
+
+def test_a_trail_without_its_tables_is_reported_as_damaged(trail, tmp_path):
+    fill(trail, 5)
+    change(trail, tmp_path, "DROP TABLE audit")
+
+    with pytest.raises(ToolError, match=r"trail\.db is damaged"):
+        trail.breaks()
 
 
 def test_removal_of_the_first_rows_is_detected(trail, tmp_path):

@@ -5,6 +5,7 @@ import base64
 import io
 import os
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -397,9 +398,12 @@ def test_smart_accepts_python_that_does_not_parse_or_warns(runtime, workspace):
 def test_smart_does_not_parse_the_expressions_in_strings(runtime, workspace, monkeypatch):
     parsed: list[str] = []
     parse = ast.parse
-    monkeypatch.setattr(
-        ast, "parse", lambda source, *rest, **named: (parsed.append(source), parse(source, *rest, **named))[1]
-    )
+
+    def record(source: str, *rest: Any, **named: Any) -> Any:
+        parsed.append(source)
+        return parse(source, *rest, **named)
+
+    monkeypatch.setattr(ast, "parse", record)
     strings = "f'" + "{x}" * 1000 + "'; f\"\\\"{x}\"; f'''\n{y}'''  # it's {z}\n"
     workspace.write("a.py", strings + "x = {1: 'a'}\n" * 2500 + "f'" + "{x}" * 100_000 + "'\n")
 

@@ -140,8 +140,12 @@ class Database:
             connection.close()
 
     def _retry_or_raise(self, error: sqlite3.DatabaseError, deadline: float) -> None:
-        """Return if the caller should retry because another process holds the lock; otherwise raise a ToolError."""
+        """Return if the caller should retry, such as after waiting for a lock; otherwise raise a ToolError."""
         text = str(error)
+        if "Could not decode" in text and self._connection is not None and self._connection.text_factory is str:
+            # another program wrote it: the other rows must stay readable
+            self._connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            return
         if "locked" in text or "busy" in text:
             if time.monotonic() < deadline:
                 return
@@ -149,7 +153,7 @@ class Database:
             raise ToolError("busy", f"The database {name} has been locked for {self._patience:g} s.") from error
         if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
             raise unwritable(text, os.path.dirname(self._path)) from error
-        if "malformed" in text or "not a database" in text:
+        if "malformed" in text or "not a database" in text or "no such table" in text:
             name = os.path.basename(self._path)
             raise ToolError(
                 "internal",

@@ -157,7 +157,7 @@ def chain_hash(previous: bytes, entry: TrailEntry) -> bytes:
         f"{len(decision)}:{decision},{len(reason)}:{reason},{len(approver)}:{approver},{len(outcome)}:{outcome},"
         f"{len(micros)}:{micros}"  # type: ignore[arg-type]
     )
-    while later and not later[-1]:  # rows written before these columns existed keep their hashes
+    while later and later[-1] == "":  # rows written before these columns existed keep their hashes
         later.pop()
     for field in later:
         text += f",{len(field)}:{field}"
