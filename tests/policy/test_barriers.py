@@ -42,6 +42,21 @@ def reached(effect: str, path: str) -> Subject:
     return call("read_file" if effect == "read" else "write_file", Touched(effect, path, relative))
 
 
+@given(globs=st.lists(sources, min_size=1, max_size=6), path=paths, tree=st.booleans())
+@example(["a/b/c"], f"{ROOT}/a", True)
+def test_no_rule_that_applies_to_a_call_is_left_out(globs, path, tree):
+    rule_set = ruleset(deny=[f"Read(path:{glob})" for glob in globs])
+    inside = reached("read", path)
+    subject = inside._replace(touches=tuple(touched._replace(tree=tree) for touched in inside.touches))
+
+    applying = [rule for rule in rule_set.rules if rule.form.applies(subject) != "no"]
+    covering = [rule for rule in rule_set.rules if rule.form.covers(subject, subject.touches[0])]
+
+    candidates = rule_set.rules.about(subject)
+    assert [rule for rule in candidates if rule in applying] == applying
+    assert set(covering) <= set(candidates)
+
+
 @given(globs=st.lists(sources, min_size=1, max_size=4), path=paths, effect=st.sampled_from(["read", "write"]))
 @example(["secret/**"], f"{ROOT}/secret", "read")
 @example(["**"], ROOT, "write")

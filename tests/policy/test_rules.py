@@ -266,11 +266,12 @@ def test_an_unknown_tool_is_noted_and_breaks_nothing():
     assert verdict(reading("a"), parsed) is None
 
 
-def test_too_many_rules_are_one_problem():
-    parsed = parse("allow:\n" + "- Read\n" * (rules.MAX_RULES + 5))
+def test_of_thousands_of_path_rules_a_call_tries_those_for_its_folder():
+    parsed = parse("deny:\n" + "".join(f"- Read(path:folder{number}/*)\n" for number in range(5000)))
 
-    assert len(parsed.problems) == 1
-    assert verdict(reading("a"), parsed) == "ask"
+    assert parsed.problems == ()
+    assert [rule.text for rule in parsed.rules.about(reading("folder7/a"))] == ["Read(path:folder7/*)"]
+    assert (verdict(reading("folder4999/a"), parsed), verdict(reading("a"), parsed)) == ("deny", None)
 
 
 @pytest.mark.parametrize("verdict_", ["allow", "ask", "deny"])

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hilt.authority.rulebook import Rulebook, is_settled, status
-from hilt.authority.targets import followed, names_of, subject_of
+from hilt.authority.targets import names_of, subject_of
 from hilt.call import AGENT, Asker, Json, Origin
 from hilt.catalog import Catalog
 from hilt.config import RuntimePaths, Settings
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from hilt.authority.consent import Consent
+    from hilt.authority.rule_links import RuleLinks
     from hilt.authority.session_hooks import SessionHooks
     from hilt.listing import ListedTool
-    from hilt.policy.barriers import Bars
+    from hilt.policy.barriers import Bars, Links
     from hilt.policy.hook_protocol import Hook
     from hilt.policy.hook_results import HookRun
     from hilt.policy.modes import Mode
@@ -114,7 +115,8 @@ class Authority:
         self._hook_files = (os.path.join(place.config, HOOK_FILE), os.path.join(place.root, paths_of("hooks")[0]))
         self._has_hook_files = False
         self._sessions: dict[str, SessionState] = {}
-        self._bars: tuple[object, Bars | None] | None = None
+        self._rule_links: tuple[tuple[RuleSet, ...], RuleLinks] | None = None
+        self._bars: tuple[tuple[RuleSet, ...], tuple[str, ...], Links, Bars | None] | None = None
         # False when the settings can restrict even a plain read
         self._is_plain = (
             settings["mode"] == "normal"
@@ -131,7 +133,7 @@ class Authority:
         from copy import copy
 
         other = copy(self)
-        other.root, other._bars = root, None
+        other.root, other._rule_links, other._bars = root, None, None
         return other
 
     def close(self) -> None:
@@ -269,16 +271,18 @@ class Authority:
         rulesets = self.rulesets()
         if not rulesets:
             return None
+        from hilt.authority.rule_links import RuleLinks
         from hilt.policy import barriers
 
         roots = tuple(root.real for root in door.roots if root.writable)
         base = self._base()
-        links = barriers.find_links(rulesets, base, lambda path: followed(path)[0])
-        key = (rulesets, roots, links)
         with self._lock:
-            if self._bars is None or self._bars[0] != key:
-                self._bars = key, barriers.make_bars(rulesets, base, roots, links)
-            return self._bars[1]
+            if self._rule_links is None or self._rule_links[0] is not rulesets:
+                self._rule_links = rulesets, RuleLinks(barriers.literal_paths(rulesets, base))
+            links = self._rule_links[1].find()
+            if self._bars is None or self._bars[0] is not rulesets or self._bars[1:3] != (roots, links):
+                self._bars = rulesets, roots, links, barriers.make_bars(rulesets, base, roots, links)
+            return self._bars[3]
 
     def _refresh(self) -> None:
         if time.monotonic() - self._refreshed < REFRESH_SECONDS:

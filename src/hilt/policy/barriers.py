@@ -7,7 +7,7 @@ applied again to every name that is walked. A running command cannot ask: its sa
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
@@ -17,7 +17,7 @@ from hilt.formats.names import fold
 from hilt.policy import path_globs
 from hilt.policy.path_globs import Match
 from hilt.policy.rule_forms import Below, Matching
-from hilt.policy.rules import Rule, RuleSet
+from hilt.policy.rules import Rule, Rules, RuleSet
 from hilt.policy.subject import Base, Subject, Touched
 
 EFFECTS = ("read", "write")  # the index is `write`, False or True
@@ -47,7 +47,7 @@ class PathWatch:
 
     def __init__(self, rules: Iterable[Rule], base: Base, links: Links) -> None:
         """`rules` are path rules."""
-        self.rules = tuple(rules)
+        self.rules = Rules(rules)
         self._base = base
         self._bases: dict[str, list[_PathPattern]] = {}
         for rule in self.rules:
@@ -97,7 +97,7 @@ class PathWatch:
         named: set[str] = set()
         for rule in self.rules:
             glob = _glob(rule)
-            names = path_globs.literal(glob)
+            names = path_globs.literal(glob.exact)
             if names and all(map(path_globs.matches_any, glob.exact[len(names) :])):
                 named.update(_literal_paths(glob, self._base))
         return named
@@ -150,15 +150,10 @@ class Bars(NamedTuple):
     sandbox: tuple[PathWatch, PathWatch]  # for commands: what they may not access
 
 
-def find_links(rulesets: Iterable[RuleSet], base: Base, resolve: Callable[[str], str]) -> dict[str, str]:
-    """Return the literal paths of rules that contain links, with the resolved paths."""
-    links = {}
-    for rule in _path_rules(rulesets):
-        for path in _literal_paths(_glob(rule), base) if path_globs.literal(_glob(rule)) else ():
-            real = resolve(path)
-            if real != path:
-                links[path] = real
-    return links
+def literal_paths(rulesets: Iterable[RuleSet], base: Base) -> set[str]:
+    """Return the literal paths before the first wildcards of path rules."""
+    with_names = (glob for glob in map(_glob, _path_rules(rulesets)) if path_globs.literal(glob.exact))
+    return {path for glob in with_names for path in _literal_paths(glob, base)}
 
 
 def make_bars(rulesets: Iterable[RuleSet], base: Base, roots: Sequence[str], links: Links) -> Bars | None:
@@ -250,7 +245,7 @@ def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subjec
     expressions = [
         rule
         for ruleset in rulesets
-        for rule in ruleset.rules
+        for rule in ruleset.rules.about(subject)
         if rule.verdict != "allow" and isinstance(rule.form, Matching) and rule.form.scope.governs(subject)
     ]
     if subject.command:
@@ -260,8 +255,8 @@ def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subjec
 
 def _without_approved(bars: Bars, subject: Subject) -> tuple[PathWatch, PathWatch]:
     """Return what the command of a call may not access, without the ask rules that the call was approved for."""
-    approved = {rule for watch in bars.ask for rule in watch.rules if rule.form.applies(subject) != "no"}
-    if approved.isdisjoint(rule for watch in bars.sandbox for rule in watch.rules):
+    approved = {rule for watch in bars.ask for rule in watch.rules.about(subject) if rule.form.applies(subject) != "no"}
+    if not approved or approved.isdisjoint(rule for watch in bars.sandbox for rule in watch.rules):
         return bars.sandbox
     read, write = (
         PathWatch((rule for rule in watch.rules if rule not in approved), bars.base, bars.links)
@@ -286,7 +281,7 @@ def _glob(rule: Rule) -> path_globs.PathGlob:
 def _patterns(rule: Rule, base: Base, links: Links) -> Iterable[_PathPattern]:
     glob = _glob(rule)
     yield _PathPattern(rule, "/" if glob.is_absolute else base.root, path_globs.wide(glob))
-    names = path_globs.literal(glob)
+    names = path_globs.literal(glob.exact)
     for path in _literal_paths(glob, base) if names else ():
         if path in links:
             yield _PathPattern(rule, links[path], glob.folded[len(names) :])
@@ -294,7 +289,7 @@ def _patterns(rule: Rule, base: Base, links: Links) -> Iterable[_PathPattern]:
 
 def _literal_paths(glob: path_globs.PathGlob, base: Base) -> Iterable[str]:
     """Yield the literal path before the first wildcard of a glob, and the same path in the copy."""
-    path = posixpath.join("/" if glob.is_absolute else base.root, *path_globs.literal(glob))
+    path = posixpath.join("/" if glob.is_absolute else base.root, *path_globs.literal(glob.exact))
     yield path
     if base.copy and (path + "/").startswith(base.root.rstrip("/") + "/"):
         yield base.copy + path[len(base.root.rstrip("/")) :]

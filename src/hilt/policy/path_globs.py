@@ -60,20 +60,20 @@ def parse(source: str, home: str) -> PathGlob:
 
 def covers(glob: PathGlob, touched: Touched) -> bool:
     """Whether an allow covers everything that the call may access there."""
-    names = _names(glob, touched)
-    if names is None or not globs.covers(glob.exact, names):
+    path = _names(glob, touched)
+    if path is None or not globs.covers(glob.exact, path):
         return False
     return not touched.tree or (glob.exact[-1:] == (_DEEP,))
 
 
 def applies(glob: PathGlob, touched: Touched) -> Match:
     """Whether a deny or ask applies to what the call accesses there; maybe, when it applies to something below."""
-    names = _names(glob, touched)
-    if names is None:
+    path = _names(glob, touched)
+    if path is None:
         return "no"
     components = wide(glob)
     states = globs.start(components)
-    for name in names:
+    for name in path:
         if len(components) in states:
             return "yes"
         states = globs.step(components, states, fold(name))
@@ -87,14 +87,14 @@ def wide(glob: PathGlob) -> Components:
     return glob.folded if glob.is_absolute or len(glob.folded) != 1 else (_DEEP, *glob.folded)
 
 
-def literal(glob: PathGlob) -> list[str]:
+def literal(components: Components) -> list[str]:
     """Return the names before the first wildcard."""
-    names: list[str] = []
-    for component in glob.exact:
+    first: list[str] = []
+    for component in components:
         if component.literal is None:
             break
-        names.append(component.literal)
-    return names
+        first.append(component.literal)
+    return first
 
 
 def matches_any(component: Component) -> bool:
@@ -111,6 +111,11 @@ def _names(glob: PathGlob, touched: Touched) -> list[str] | None:
     path = touched.target if glob.is_absolute else touched.relative
     if path is None or (glob.is_absolute and not path.startswith("/")):
         return None
+    return names(path)
+
+
+def names(path: str) -> list[str]:
+    """Return the names of a path."""
     return [name for name in path.split("/") if name not in ("", ".")]
 
 

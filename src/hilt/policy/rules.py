@@ -21,9 +21,11 @@ untrusted file are ignored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from hilt.formats import urls, yaml12
+from hilt.formats.names import fold
 from hilt.policy import expressions, hosts, path_globs, rule_forms
 from hilt.policy.decision import Verdict
 from hilt.policy.rule_forms import EVERYTHING, BadForm, Form, Names, Scope
@@ -32,8 +34,6 @@ from hilt.policy.subject import Subject, Touched
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.shell.risk import CommandPart
-
-MAX_RULES = 2000
 
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
 _KEYS = ("default", "allow_all", "network", *_LISTS)
@@ -55,6 +55,46 @@ class Rule(NamedTuple):
         return f"{self.text} ({self.file}, line {self.line})"
 
 
+class Rules(tuple[Rule, ...]):
+    """Rules in their order. Path rules are looked up by their first names, so that a call does not try all of them."""
+
+    def about(self, subject: Subject) -> list[Rule]:
+        """Return the rules that may match a call, in their order."""
+        below, within, others = self._index
+        if not below and not within:
+            return list(self)
+        numbers = set(others)
+        for touched in (*subject.touches, *subject.ways):
+            for path in (touched.target, touched.relative or ""):
+                names = tuple(map(fold, path_globs.names(path)))
+                for end, name in enumerate(names, 1):
+                    numbers.update(below.get(names[:end], ()), within.get(name, ()))
+                if touched.tree:
+                    depth = len(names)
+                    numbers.update(*(rules for first, rules in below.items() if first[:depth] == names))
+                    numbers.update(*within.values())
+        return [self[number] for number in sorted(numbers)]
+
+    @cached_property
+    def _index(self) -> tuple[dict[tuple[str, ...], list[int]], dict[str, list[int]], list[int]]:
+        """The numbers of path rules by the names they start with, by a name at any depth, and of all other rules."""
+        below: dict[tuple[str, ...], list[int]] = {}
+        within: dict[str, list[int]] = {}
+        others: list[int] = []
+        for number, rule in enumerate(self):
+            if not isinstance(rule.form, rule_forms.Below):
+                others.append(number)
+                continue
+            components = path_globs.wide(rule.form.glob)
+            if first := path_globs.literal(components):
+                below.setdefault(tuple(first), []).append(number)
+            elif components and components[0].deep and (first := path_globs.literal(components[1:])):
+                within.setdefault(first[0], []).append(number)
+            else:
+                others.append(number)
+        return below, within, others
+
+
 class RuleProblem(NamedTuple):
     """An invalid rule or file: why, where, and what it could have governed."""
 
@@ -71,7 +111,7 @@ class RuleSet(NamedTuple):
     """
 
     file: str
-    rules: tuple[Rule, ...] = ()
+    rules: Rules = Rules()
     problems: tuple[RuleProblem, ...] = ()
     notes: tuple[str, ...] = ()
     trusted: bool = True
@@ -93,13 +133,13 @@ def parse(text: str, file: str, names: Names, *, trusted: bool, home: str = "", 
     try:
         data, lines = yaml12.load_with_lines(text, path or file)
     except yaml12.BadYaml as error:
-        return RuleSet(file, (), (RuleProblem(error.message, file, error.line),), (), trusted)
+        return RuleSet(file, Rules(), (RuleProblem(error.message, file, error.line),), (), trusted)
     return _RuleReader(file, names, lines, home, path).read(data, trusted=trusted)
 
 
 def broken(file: str, reason: str, *, trusted: bool = True) -> RuleSet:
     """Return the rules of an unreadable file: everything asks."""
-    return RuleSet(file, (), (RuleProblem(reason, file, 1),), (), trusted)
+    return RuleSet(file, Rules(), (RuleProblem(reason, file, 1),), (), trusted)
 
 
 def listed(
@@ -120,7 +160,7 @@ def decide(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
             if asking is None and problem.scope.governs(subject):
                 reason = f"A rule is invalid, so this call needs approval: {problem.reason}"
                 asking = Ruling("ask", reason, None, problem.file, problem.line)
-        for rule in rules.rules:
+        for rule in rules.rules.about(subject):
             if rule.verdict == "allow":
                 continue
             match = rule.form.applies(subject)
@@ -164,12 +204,11 @@ class _RuleReader:
         self._rules: list[Rule] = []
         self._problems: list[RuleProblem] = []
         self._notes: list[str] = []
-        self._is_full = False
         self._strict = False
 
     def ruleset(self, *, trusted: bool) -> RuleSet:
         """Return the rules and problems so far."""
-        rules, problems, notes = tuple(self._rules), tuple(self._problems), tuple(self._notes)
+        rules, problems, notes = Rules(self._rules), tuple(self._problems), tuple(self._notes)
         return RuleSet(self._file, rules, problems, notes, trusted, self._strict)
 
     def read(self, data: Any, *, trusted: bool) -> RuleSet:
@@ -271,11 +310,6 @@ class _RuleReader:
 
     def add(self, verdict: Verdict, text: str, line: int) -> Rule | None:
         """Add one rule, or a problem if it is invalid."""
-        if len(self._rules) >= MAX_RULES:
-            if not self._is_full:
-                self._broken(f"there are more than {MAX_RULES} rules", line)
-            self._is_full = True
-            return None
         try:
             form = rule_forms.parse(text, self._names, self._home)
         except BadForm as problem:
@@ -316,7 +350,8 @@ def _items(subject: Subject) -> Iterator[CommandPart | Touched | str]:
 
 def _allowed(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
     """Return the allow that covers the call, alone or with others; the result names the first one."""
-    allows = [rule for rules in rulesets if rules.trusted for rule in rules.rules if rule.verdict == "allow"]
+    allows = [rule for rules in rulesets if rules.trusted for rule in rules.rules.about(subject)]
+    allows = [rule for rule in allows if rule.verdict == "allow"]
     for rule in allows:
         if rule.form.covers(subject):
             return _ruling("allow", rule, "allows this call")
@@ -393,4 +428,4 @@ def _ruling(verdict: Verdict, rule: Rule, conclusion: str) -> Ruling:
 def _applies(rule: Rule, subject: Subject) -> bool:
     if rule.verdict != "allow":
         return rule.form.applies(subject) == "yes"
-    return _allowed((RuleSet(rule.file, (rule,)),), subject) is not None
+    return _allowed((RuleSet(rule.file, Rules((rule,))),), subject) is not None
