@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from hilt.surfaces.mcp import http
 from hilt.surfaces.mcp.command import ServeOptions, serve
-from tests.conformance.provider import Fixtures
+from tests.conformance.fixtures import FixtureServing
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
 
@@ -16,7 +17,8 @@ def main(workspace: str) -> int:
     made = os.path.join(workspace, "made")
     os.makedirs(made)
     options = {"workspace": workspace, "tools-dir": os.pathsep.join((TOOLS, made)), "approve": "once"}
-    return serve(options, ServeOptions(http="", token=False), [Fixtures(workspace)])
+    http.Serving = FixtureServing  # type: ignore[assignment, attr-defined]  # with what the suite expects
+    return serve(options, ServeOptions(http="", token=False))
 
 
 if __name__ == "__main__":

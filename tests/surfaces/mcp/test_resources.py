@@ -22,7 +22,7 @@ def test_a_snapshot_is_read_only_where_the_file_may_be_read(base, verdict):
         for path in ("open.txt", "private/x.txt"):
             workspace.write(path, f"{path} before\n")
             runtime.call("write_file", path=path, content="after\n")
-        resources = Resources(runtime, [])
+        resources = Resources(runtime)
         assert uris(resources) == ["open.txt", "private/x.txt"]
         hidden = next(
             resource["uri"] for resource in resources.all("default") if resource["uri"].endswith("private/x.txt")
@@ -31,7 +31,7 @@ def test_a_snapshot_is_read_only_where_the_file_may_be_read(base, verdict):
 
     Folder(os.path.join(base, "config")).write("permissions.yaml", f"{verdict}:\n  - read_file(path:private/**)\n")
     with temporary_runtime(base) as (runtime, _):
-        resources = Resources(runtime, [])
+        resources = Resources(runtime)
         assert uris(resources) == ["open.txt"]
         with pytest.raises(ToolError) as raised:
             resources.read("default", hidden)
@@ -42,8 +42,8 @@ def test_a_name_that_has_become_sensitive_is_not_read(base):
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("notes.key", "before\n")
         runtime.call("write_file", path="notes.key", content="after\n")
-        assert uris(Resources(runtime, [])) == ["notes.key"]
+        assert uris(Resources(runtime)) == ["notes.key"]
 
     Folder(os.path.join(base, "config")).write("config.toml", '[workspace]\nsensitive = ["*.key"]\n')
     with temporary_runtime(base) as (runtime, _):
-        assert uris(Resources(runtime, [])) == []
+        assert uris(Resources(runtime)) == []

@@ -139,7 +139,7 @@ async def _mcp(served: ServedWorkspace, stack: AsyncExitStack) -> RequestGuard:
     runtime = served.runtime
     hand_over = partial(_hand_over, served) if served.uses_resident else None
     # a client with the agents' token could answer forms without the person
-    serving = Serving(runtime, Choice(), single=None, providers=(), hand_over=hand_over, approves=False)
+    serving = Serving(runtime, Choice(), single=None, hand_over=hand_over, approves=False)
     stack.callback(serving.close)
     tidying = asyncio.create_task(serving.tidy())
     stack.callback(tidying.cancel)

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.front import Front
-    from hilt.surfaces.mcp.resources import Provider
 
 START_SECONDS = 2.0  # without garbage collection
 
@@ -40,17 +39,17 @@ class ServeOptions(NamedTuple):
     lean: bool = False
 
 
-def serve(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider] = ()) -> int:
+def serve(options: dict[str, str], flags: ServeOptions) -> int:
     """Serve until the client disconnects, or a signal arrives."""
     # imported objects stay alive: garbage collection during imports would take a tenth of the start time
     gc.disable()
     if flags.http is None:
-        stop_signal = _serve_stdio(options, flags, providers)
+        stop_signal = _serve_stdio(options, flags)
     else:
         from hilt.surfaces.mcp.http import over_http
 
         with open_runtime(options) as runtime:
-            stop_signal = _run(runtime, over_http(runtime, flags, _chosen_session(options), providers))
+            stop_signal = _run(runtime, over_http(runtime, flags, _chosen_session(options)))
     if sys.stderr is not None:
         with suppress(OSError):
             sys.stderr.flush()
@@ -94,7 +93,7 @@ def _move(descriptor: int, replacement: int) -> int:
     return new_descriptor
 
 
-def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider]) -> int:
+def _serve_stdio(options: dict[str, str], flags: ServeOptions) -> int:
     from hilt.surfaces.mcp.front import Front
 
     wires = Wires()
@@ -104,14 +103,8 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
     # a client with a named session may reconnect for each call, so only the resident process can keep its jobs
     with open_runtime(options, keeps_jobs=not chosen or os.environ.get("HILT_RESIDENT") == "off") as runtime:
         runtime.watch_deadlines()
-        front = Front(
-            runtime,
-            Choice(flags.search, flags.lean),
-            Session(session),
-            wires.input,
-            wires.output,
-            providers=providers,
-        )
+        choice = Choice(flags.search, flags.lean)
+        front = Front(runtime, choice, Session(session), wires.input, wires.output)
         received = _stopped_by_signals(front)
         timer = threading.Timer(START_SECONDS, _collect_garbage)
         timer.daemon = True

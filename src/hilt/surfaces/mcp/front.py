@@ -11,7 +11,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -43,7 +43,6 @@ from hilt.surfaces.mcp.sessions import Session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.surfaces.mcp.call_tasks import CallTasks
-    from hilt.surfaces.mcp.resources import Provider
     from hilt.surfaces.mcp.server import Serving
 
 CLOSE_SECONDS = 5.0  # for the SDK to end its calls
@@ -70,20 +69,18 @@ class Front:
         input: int,
         output: int,
         *,
-        providers: Sequence[Provider] = (),
         farewell: bytes = b"",
         tasks: CallTasks | None = None,
     ) -> None:
         """Serve a runtime on two descriptors, which may be the same.
 
-        `providers` add resources and prompts. `farewell` is written at the end if the front loop has retired. `tasks`
-        are the tasks of the process, if they outlive the connection.
+        `farewell` is written at the end if the front loop has retired. `tasks` are the tasks of the process, if they
+        outlive the connection.
         """
         self._runtime = runtime
         self._choice = choice
         self._session = session
         self._input = input
-        self._providers = providers
         self._farewell = farewell
         self._tasks = tasks
         self._output = LineOutput(output)
@@ -244,9 +241,7 @@ class Front:
             self._has_era = True
             self._client = handshake.client
             self._opening = {**message, "id": self.replayed}
-            text = self._instructions
-            result = handshake_result(handshake.version, text, completes=bool(self._providers))
-            self._send(handshake.id, result)
+            self._send(handshake.id, handshake_result(handshake.version, self._instructions))
         elif is_modern(message) and message["method"] != "initialize":
             self._has_era = self._is_modern = True
             plain = plain_of(message, modern=True)
@@ -269,7 +264,7 @@ class Front:
         if plain.method == "ping":
             self._send(plain.id, {})
         elif plain.method == "server/discover":
-            self._send(plain.id, discovery_result(self._instructions, completes=bool(self._providers)))
+            self._send(plain.id, discovery_result(self._instructions))
         elif client is not None:
             with self._lock:
                 self._active.add(plain.id)
@@ -332,7 +327,6 @@ class Front:
             self._runtime,
             self._choice,
             single=self._session,
-            providers=self._providers,
             tasks=self._tasks,
             changed_before=self._has_changed,
             transport="stdio",

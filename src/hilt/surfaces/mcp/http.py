@@ -46,7 +46,6 @@ from hilt.surfaces.mcp.command import ServeOptions
 from hilt.surfaces.mcp.content import Choice
 from hilt.surfaces.mcp.messages import InvalidMessage, batch_of, message_of
 from hilt.surfaces.mcp.plain import BATCHES
-from hilt.surfaces.mcp.resources import Provider
 from hilt.surfaces.mcp.server import TASK_METHODS, Serving
 from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX, Session
 
@@ -71,14 +70,14 @@ def url_of(address: Address) -> str:
     return f"http://{address.netloc}{PATH}"
 
 
-async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, providers: Sequence[Provider]) -> None:
+async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None) -> None:
     """Serve HTTP until cancelled."""
     address = read_address(flags.http or "")
     token = _token(runtime, address, required=flags.token)
     listener = listen(address)
     address = address._replace(port=listener.getsockname()[1])
     choice = Choice(flags.search, flags.lean)
-    serving = Serving(runtime, choice, single=None if single is None else Session(single), providers=providers)
+    serving = Serving(runtime, choice, single=None if single is None else Session(single))
     manager = StreamableHTTPSessionManager(
         serving.server,
         session_idle_timeout=IDLE_SECONDS,

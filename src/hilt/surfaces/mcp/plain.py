@@ -190,7 +190,7 @@ _CAPABILITIES = frozenset({"elicitation", "experimental", "extensions", "roots",
 # --- results --------------------------------------------------------------------------------------------------------
 
 
-def capabilities_of_server(*, modern: bool, completes: bool) -> dict[str, Any]:
+def capabilities_of_server(*, modern: bool) -> dict[str, Any]:
     """Return the capabilities that the server declares."""
     capabilities: dict[str, Any] = {
         "logging": {},
@@ -198,29 +198,27 @@ def capabilities_of_server(*, modern: bool, completes: bool) -> dict[str, Any]:
         "resources": {"subscribe": True, "listChanged": True},
         "tools": {"listChanged": True},
     }
-    if completes:
-        capabilities["completions"] = {}
     if modern:
         capabilities["extensions"] = {TASKS: {}}
     return capabilities
 
 
-def handshake_result(version: str, instructions: str, *, completes: bool) -> dict[str, Any]:
+def handshake_result(version: str, instructions: str) -> dict[str, Any]:
     """Return the result of `initialize`."""
     return {
         "protocolVersion": version,
-        "capabilities": capabilities_of_server(modern=False, completes=completes),
+        "capabilities": capabilities_of_server(modern=False),
         "serverInfo": SERVER_INFO,
         "instructions": instructions,
     }
 
 
-def discovery_result(instructions: str, *, completes: bool) -> dict[str, Any]:
+def discovery_result(instructions: str) -> dict[str, Any]:
     """Return the result of `server/discover`."""
     return {
         **UNCACHED,
         "supportedVersions": [MODERN],
-        "capabilities": capabilities_of_server(modern=True, completes=completes),
+        "capabilities": capabilities_of_server(modern=True),
         "instructions": instructions,
     }
 

@@ -1,11 +1,11 @@
-"""The MCP resources and prompts: long output, snapshots, skills and commands, and those of providers."""
+"""The MCP resources and prompts: long output, snapshots, skills and commands."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from hilt.call import Call
 from hilt.desk import changes, sessions, skills
@@ -23,50 +23,21 @@ LISTED_MAX = 200  # of each kind, newest first
 PREFIX = "command:"  # of the prompt of a command with the same name as a skill
 READ_BYTES = 512 << 10  # a resource is one message, and some clients reject messages over 1 MB
 
-Change = str  # "tools", "prompts", "resources", or the URI of a resource
-
-
-class Provider(Protocol):
-    """A source of resources and prompts in MCP's format. Its methods are called from many threads."""
-
-    def resources(self) -> list[dict[str, Any]]:
-        """Return all resources."""
-
-    def templates(self) -> list[dict[str, Any]]:
-        """Return all resource templates."""
-
-    def read(self, uri: str) -> list[dict[str, Any]] | None:
-        """Return the contents of a resource; None if this provider does not have it."""
-
-    def prompts(self) -> list[dict[str, Any]]:
-        """Return all prompts."""
-
-    def prompt(self, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return a prompt, or the input it needs first; None if this provider does not have it."""
-
-    def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
-        """Return the completions of an argument's value."""
-
-    def listen(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `callback` on every change; return a function that stops this."""
-
 
 class Resources:
     """All resources and prompts of a server."""
 
-    def __init__(self, runtime: Runtime, providers: Sequence[Provider]) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._providers = providers
         self._skills = SkillPrompts(runtime)
 
     def all(self, session: str) -> list[dict[str, Any]]:
         """Return the resources of a session."""
-        own = [*self._skills.resources(), *self._overflow(session), *self._snapshots(session)]
-        return [*(resource for provider in self._providers for resource in provider.resources()), *own]
+        return [*self._skills.resources(), *self._overflow(session), *self._snapshots(session)]
 
     def templates(self) -> list[dict[str, Any]]:
         """Return all resource templates."""
-        own = [
+        return [
             {
                 "uriTemplate": f"{OVERFLOW}{{name}}",
                 "name": "overflow",
@@ -87,7 +58,6 @@ class Resources:
                 "description": "Another file of a skill.",
             },
         ]
-        return [*(template for provider in self._providers for template in provider.templates()), *own]
 
     def read(self, session: str, uri: str) -> list[dict[str, Any]]:
         """Return the contents of a resource."""
@@ -97,31 +67,15 @@ class Resources:
             return [self._read_snapshot(session, uri)]
         if uri.startswith(SKILLS):
             return [self._read_skill(session, uri)]
-        for provider in self._providers:
-            contents = provider.read(uri)
-            if contents is not None:
-                return contents
         raise _no_resource(uri)
 
     def prompts(self) -> list[dict[str, Any]]:
         """Return all prompts."""
-        return [*(prompt for provider in self._providers for prompt in provider.prompts()), *self._skills.prompts()]
+        return self._skills.prompts()
 
-    def prompt(
-        self, session: str, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Return a prompt."""
-        for provider in self._providers:
-            prompt = provider.prompt(name, arguments, responses)
-            if prompt is not None:
-                return prompt
         return self._skills.prompt(session, name, arguments)
-
-    def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
-        """Return the completions of an argument's value."""
-        return [completion for provider in self._providers for completion in provider.complete(ref, name, value)]
-
-    # --- our own --------------------------------------------------------------------------------------------------
 
     def _overflow(self, session: str) -> list[dict[str, Any]]:
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -36,14 +36,13 @@ from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, client, connection_of, is_modern
 from hilt.surfaces.mcp.content import COMPLETE, Choice, instructions, tool_list
 from hilt.surfaces.mcp.plain import SESSION, TASKS, Client
-from hilt.surfaces.mcp.resources import Change, Provider, Resources
+from hilt.surfaces.mcp.resources import Resources
 from hilt.surfaces.mcp.sessions import Session, Sessions
 
 TIDY_SECONDS = 60.0
 VISIT_SECONDS = 300.0  # for which a host without a connection is listed after its last request
 MARKS_MAX = 64  # listed hosts with a connection, and without: each takes a file descriptor
 SUBSCRIPTIONS_MAX = 256
-COMPLETIONS_MAX = 100
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 RESOURCE_NOT_FOUND = -32002  # up to protocol version 2025-11-25
 
@@ -65,7 +64,6 @@ class Serving:
         choice: Choice,
         *,
         single: Session | None,
-        providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
         tasks: CallTasks | None = None,
         approves: bool = True,
@@ -74,10 +72,10 @@ class Serving:
     ) -> None:
         """Serve a runtime.
 
-        All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
-        `hand_over` runs calls that must outlive this process. `tasks` are the tasks of the process, if they outlive
-        this server. Without `approves`, clients are agents: they are not asked to approve their own calls.
-        `changed_before` returns whether the tools have changed since the client listed them, before this server began.
+        All clients share the session `single`; with None, each has its own. `hand_over` runs calls that must outlive
+        this process. `tasks` are the tasks of the process, if they outlive this server. Without `approves`, clients are
+        agents: they are not asked to approve their own calls. `changed_before` returns whether the tools have changed
+        since the client listed them, before this server began.
         """
         self._runtime = runtime
         self._choice = choice
@@ -88,7 +86,7 @@ class Serving:
         owner = None if single is None else single.name
         self._calls = Calls(runtime, self.offload, hand_over, tasks, owner, approves=approves)
         self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
-        self._resources = Resources(runtime, providers)
+        self._resources = Resources(runtime)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
         self._changed_before = changed_before
@@ -96,9 +94,8 @@ class Serving:
         self._visitors: dict[tuple[str, ...], _Visitor] = {}  # hosts without a connection, by name and version
         self._tasks: set[asyncio.Task[None]] = set()
         self._stops = [runtime.parts.listen(lambda: self.announce("tools"))]
-        self._stops += [provider.listen(self.announce) for provider in providers]
         self._skills_watched: asyncio.Future[Any] | None = None
-        self.server = self._server(completes=bool(providers))
+        self.server = self._server()
 
     def close(self) -> None:
         """Stop listening."""
@@ -127,7 +124,7 @@ class Serving:
             self._calls.end_idle()
             self._end_visits()
 
-    def _server(self, *, completes: bool) -> Server[Any]:
+    def _server(self) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
         server = _McpServer(
             "hilt",
@@ -146,7 +143,6 @@ class Serving:
             on_subscriptions_listen=listen,
             on_list_prompts=self._list_prompts,  # type: ignore[arg-type]
             on_get_prompt=self._get_prompt,  # type: ignore[arg-type]
-            on_completion=self._complete if completes else None,  # type: ignore[arg-type]
         )
         # passed to the constructor, these would cause deprecation warnings
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
@@ -292,21 +288,14 @@ class Serving:
         return {**COMPLETE, "prompts": await self.offload(self._resources.prompts)}
 
     async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
-        responses = (ctx.params or {}).get("inputResponses") or {}
         session = self._session(ctx).name
         try:
             prompt: dict[str, Any] = await self.offload(
-                lambda: self._resources.prompt(session, params.name, params.arguments or {}, responses)
+                lambda: self._resources.prompt(session, params.name, params.arguments or {})
             )
         except ToolError as error:
             raise MCPError(code=INVALID_PARAMS, message=error.message) from None
         return {**COMPLETE, **prompt}
-
-    async def _complete(self, ctx: Ctx, params: types.CompleteRequestParams) -> dict[str, Any]:
-        ref = params.ref.model_dump(mode="json", by_alias=True, exclude_none=True)
-        values = await self.offload(lambda: self._resources.complete(ref, params.argument.name, params.argument.value))
-        completion = {"values": values[:COMPLETIONS_MAX], "total": len(values)}
-        return {**COMPLETE, "completion": {**completion, "hasMore": len(values) > COMPLETIONS_MAX}}
 
     async def _watch_skills(self) -> None:
         """Watch the skills from the first time that a client lists them: scanning would slow down every start."""
@@ -324,15 +313,18 @@ class Serving:
 
     # --- notifications --------------------------------------------------------------------------------------------
 
-    def announce(self, kind: Change) -> None:
-        """Notify clients of a change; called from any thread."""
+    def announce(self, kind: str) -> None:
+        """Notify clients of changed "tools", "prompts" or "resources", or of the resource with this URI.
+
+        Called from any thread.
+        """
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._announce, kind)
 
-    def _announce(self, kind: Change) -> None:
+    def _announce(self, kind: str) -> None:
         self._spawn(self._publish(kind))
 
-    async def _publish(self, kind: Change) -> None:
+    async def _publish(self, kind: str) -> None:
         """Notify subscribed clients of a change to a list, or to the resource with this URI."""
         await self._bus.publish(_LISTS.get(kind) or ResourceUpdated(uri=kind))
         for connection in list(self._connections):

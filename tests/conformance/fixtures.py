@@ -1,12 +1,21 @@
-"""Resources and prompts for the conformance suite, as another part of hilt would provide them."""
+"""The server of hilt with the resources, prompts and completions that the conformance suite expects."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from typing import Any
 
+import mcp_types as types
+
+from hilt.runtime import Runtime
+from hilt.surfaces.mcp.calls import Ctx
+from hilt.surfaces.mcp.content import COMPLETE, Choice
+from hilt.surfaces.mcp.resources import Resources
+from hilt.surfaces.mcp.server import Serving
+from hilt.surfaces.mcp.sessions import Session
 from tests.conformance.tools.content import PIXEL
 
 POLL_SECONDS = 0.05
@@ -14,23 +23,26 @@ POLL_SECONDS = 0.05
 _TEXT = "This is the content of the static text resource."
 
 
-class Fixtures:
-    """The fixtures of the suite. Each line of the file `prompts` in the workspace adds a prompt."""
+class FixtureResources(Resources):
+    """The resources and prompts of hilt and of the suite. Each line of the file `prompts` adds a prompt."""
 
-    def __init__(self, root: str) -> None:
-        self._file = os.path.join(root, "prompts")
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self._file = os.path.join(runtime.parts.root, "prompts")
 
-    def resources(self) -> list[dict[str, Any]]:
+    def all(self, session: str) -> list[dict[str, Any]]:
         return [
             {"uri": "test://static-text", "name": "static text", "mimeType": "text/plain"},
             {"uri": "test://static-binary", "name": "static binary", "mimeType": "image/png"},
             {"uri": "test://watched-resource", "name": "watched", "mimeType": "text/plain"},
+            *super().all(session),
         ]
 
     def templates(self) -> list[dict[str, Any]]:
-        return [{"uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json"}]
+        own = {"uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json"}
+        return [own, *super().templates()]
 
-    def read(self, uri: str) -> list[dict[str, Any]] | None:
+    def read(self, session: str, uri: str) -> list[dict[str, Any]]:
         if uri in ("test://static-text", "test://watched-resource"):
             return [{"uri": uri, "mimeType": "text/plain", "text": _TEXT}]
         if uri == "test://static-binary":
@@ -39,7 +51,7 @@ class Fixtures:
             id = uri.removeprefix("test://template/").removesuffix("/data")
             text = f'{{"id":"{id}","templateTest":true,"data":"Data for ID: {id}"}}'
             return [{"uri": uri, "mimeType": "application/json", "text": text}]
-        return None
+        return super().read(session, uri)
 
     def prompts(self) -> list[dict[str, Any]]:
         arguments = [{"name": name, "description": name, "required": True} for name in ("arg1", "arg2")]
@@ -50,10 +62,11 @@ class Fixtures:
             {"name": "test_prompt_with_embedded_resource", "description": "One with text.", "arguments": resource},
             {"name": "test_prompt_with_image", "description": "One with a picture."},
             {"name": "test_input_required_result_prompt", "description": "One that asks first."},
-            *({"name": f"another_{number}", "description": "One more."} for number in range(self._count())),
+            *({"name": f"another_{number}", "description": "One more."} for number in range(self.count())),
+            *super().prompts(),
         ]
 
-    def prompt(self, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]) -> dict[str, Any] | None:
+    def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         if name == "test_simple_prompt":
             return _prompt(_text("This is a simple prompt for testing."))
         if name == "test_prompt_with_arguments":
@@ -67,32 +80,43 @@ class Fixtures:
         if name == "test_prompt_with_image":
             image = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
             return _prompt(image, _text("Please analyze the image above."))
-        if name == "test_input_required_result_prompt":
-            return _asking(responses.get("user_context"))
-        return None
+        return super().prompt(session, name, arguments)
 
-    def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
-        return [word for word in ("paris", "park", "party") if word.startswith(value)]
-
-    def listen(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        ended = threading.Event()
-
-        def poll() -> None:
-            count = self._count()
-            while not ended.wait(POLL_SECONDS):
-                if self._count() != count:
-                    count = self._count()
-                    callback("prompts")
-
-        threading.Thread(target=poll, daemon=True).start()
-        return ended.set
-
-    def _count(self) -> int:
+    def count(self) -> int:
+        """Return the number of lines in the file."""
         try:
             with open(self._file, encoding="utf-8") as file:
                 return len(file.readlines())
         except FileNotFoundError:
             return 0
+
+
+class FixtureServing(Serving):
+    """The server of hilt with these resources, and what only the suite uses."""
+
+    def __init__(self, runtime: Runtime, choice: Choice, *, single: Session | None) -> None:
+        super().__init__(runtime, choice, single=single)
+        self._resources = self._fixtures = FixtureResources(runtime)
+        self.server.add_request_handler("completion/complete", types.CompleteRequestParams, self._complete)
+        threading.Thread(target=self._poll, daemon=True).start()
+
+    async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
+        if params.name == "test_input_required_result_prompt":
+            responses = (ctx.params or {}).get("inputResponses") or {}
+            return {**COMPLETE, **_asking(responses.get("user_context"))}
+        return await super()._get_prompt(ctx, params)
+
+    async def _complete(self, ctx: Ctx, params: types.CompleteRequestParams) -> dict[str, Any]:
+        words = [word for word in ("paris", "park", "party") if word.startswith(params.argument.value)]
+        return {**COMPLETE, "completion": {"values": words, "total": len(words), "hasMore": False}}
+
+    def _poll(self) -> None:
+        count = self._fixtures.count()
+        while True:
+            time.sleep(POLL_SECONDS)
+            if self._fixtures.count() != count:
+                count = self._fixtures.count()
+                self.announce("prompts")
 
 
 def _asking(answer: Any) -> dict[str, Any]:
