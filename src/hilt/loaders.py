@@ -89,7 +89,7 @@ class ProjectFile(NamedTuple):
     @property
     def full(self) -> str:
         """The absolute path."""
-        return os.path.join(self.root, self.path)
+        return f"{self.root.rstrip('/')}/{self.path}"
 
     @property
     def is_alias(self) -> bool:

@@ -76,11 +76,12 @@ class _Part(Generic[Opened]):
         self._name = name
 
     def __get__(self, parts: Parts, owner: type) -> Opened:
+        part: Lazy[Opened] | None = parts.lazy.get(self._name)
+        if part is not None and part.part is not None:  # the usual case, several times in each call
+            return part.part
         holder = parts.holder(self._name)
-        part: Lazy[Opened] | None = holder.lazy.get(self._name)
-        if part is None:
-            part = holder.lazy.setdefault(self._name, Lazy(partial(self._open, holder)))
-        return part()
+        opened: Opened = holder.lazy.setdefault(self._name, Lazy(partial(self._open, holder)))()
+        return opened
 
 
 class Shared:

@@ -181,8 +181,8 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Paths, None, None
 def check_names(active: Active) -> None:
     """Raise if a name in the call is invalid; the call is then recorded with escapes in it."""
     call = active.call
-    fields = (call.session, call.client, call.approval, call.dialect, call.tool, call.id, call.request_id)
-    if all(not isinstance(name, str) or (name.isascii() and "\0" not in name) for name in fields):
+    fields = f"{call.session}{call.client}{call.approval}{call.dialect}{call.tool}{call.id}{call.request_id}"
+    if fields.isascii() and "\0" not in fields:
         return
     names = {field: name for field, name in call._asdict().items() if isinstance(name, str) and field != "args"}
     escaped: dict[str, Any] = {field: storable(name) for field, name in names.items() if "id" not in field}

@@ -29,7 +29,7 @@ from hilt.formats.digests import sha256
 from hilt.handles import put_file
 from hilt.output.redaction import Redactor
 from hilt.places import command
-from hilt.state.directory import writing
+from hilt.state.directory import Writing
 
 VERSION = 1
 TITLE_CHARACTERS = 80
@@ -86,7 +86,7 @@ class Transcripts:
             with suppress(FileNotFoundError):
                 os.unlink(path)
             return
-        with writing(os.path.dirname(path)):
+        with Writing(os.path.dirname(path)):
             put_file(path, b"".join(map(_line, records)))
 
     def path(self, session: str) -> str:
@@ -161,7 +161,7 @@ class Transcript:
         self.path = path
         self._redactor = redactor
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        with writing(os.path.dirname(path)):
+        with Writing(os.path.dirname(path)):
             if create:
                 os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
                 flags |= os.O_CREAT | os.O_EXCL
@@ -207,7 +207,7 @@ class Transcript:
     def write(self, record: Record) -> None:
         """Write one record."""
         line = _line(record)
-        with writing(os.path.dirname(self.path)):
+        with Writing(os.path.dirname(self.path)):
             written = os.write(self._descriptor, line)
             if written != len(line):  # a full disk
                 self._end_line()

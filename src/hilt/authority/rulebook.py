@@ -44,7 +44,8 @@ class Rulebook:
         self._stamps: tuple[object, ...] | None = None
         self._present: list[tuple[ProjectFile, tuple[int, ...]]] = []
         self._personal = ProjectFile("rules", place.config, RULES)
-        self._nearest = [self._personal, *_rule_files(place.root)]
+        nearest = (self._personal, *_rule_files(place.root))
+        self._nearest = {file.full: file for file in nearest}  # every call looks for them
         self.rulesets: tuple[RuleSet, ...] = ()
         self.has_files = False
         self.is_strict = False
@@ -63,7 +64,7 @@ class Rulebook:
         if any(status(file.full, follow=file is self._personal) != stamp for file, stamp in present):
             return True
         known_files = [file for file, _ in present]
-        return any(os.access(file.full, os.F_OK) and file not in known_files for file in self._nearest)
+        return any(os.access(path, os.F_OK) and file not in known_files for path, file in self._nearest.items())
 
     def refresh(self) -> None:
         """Reload the files if they or trust in them have changed."""

@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.state.directory import PATIENCE_SECONDS, open_private, writing
+from hilt.state.directory import PATIENCE_SECONDS, Writing, open_private
 
 _NUMBER, _HASH = 16, 64  # hexadecimal digits
 _MARK = 1 + _NUMBER + _HASH + 1  # a tab, the number, the hash, a line feed
@@ -43,7 +43,7 @@ class AppendLog:
         self._lock.acquire()
         try:
             while True:
-                with writing(self._directory):
+                with Writing(self._directory):
                     if self._descriptor < 0:
                         self._descriptor = open_private(self._path)
                     _lock_file(self._descriptor)
@@ -87,7 +87,7 @@ class AppendLog:
         """Append a line."""
         mark = b"\t%016x%-64b\n" % (number, hash.hex().encode())
         line = payload + mark
-        with writing(self._directory):
+        with Writing(self._directory):
             if os.pwrite(self._descriptor, line, self.length) < len(line):
                 os.ftruncate(self._descriptor, self.length)
                 raise OSError(errno.ENOSPC, "")
@@ -96,7 +96,7 @@ class AppendLog:
 
     def restart(self, number: int, hash: bytes) -> None:
         """Empty the log, after every row up to this one was stored in the database."""
-        with writing(self._directory):
+        with Writing(self._directory):
             os.ftruncate(self._descriptor, 0)
         self.length = 0
         self.add(b"", number, hash)
@@ -121,7 +121,7 @@ class AppendLog:
             line = parse_line(text)
             if line is not None:
                 last, end = line, position
-        with writing(self._directory):
+        with Writing(self._directory):
             os.ftruncate(self._descriptor, end)
         self.length = end
         return last

@@ -24,7 +24,7 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.state import tables, trail
-from hilt.state.directory import writing
+from hilt.state.directory import Writing
 from hilt.state.inventory import PARTS, files_below, part_of, require_unused
 
 FORMAT = 1
@@ -66,7 +66,7 @@ def write(state: str, path: str) -> int:
 def _folder(state: str) -> Iterator[str]:
     """Yield a temporary folder inside the state directory."""
     folder = os.path.join(state, f"stage-{os.urandom(4).hex()}")
-    with writing(state):
+    with Writing(state):
         os.mkdir(folder, 0o700)
         try:
             yield folder
@@ -175,7 +175,7 @@ def restore(state: str, path: str) -> str | None:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     new, old = f"{state}.restoring-{stamp}", f"{state}.before-{stamp}"
     require_unused(state)
-    with writing(os.path.dirname(state)):
+    with Writing(os.path.dirname(state)):
         os.makedirs(os.path.dirname(state), exist_ok=True)
         os.mkdir(new, 0o700)
         try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from hilt.errors import ToolError
-from hilt.state.directory import PATIENCE_SECONDS, unwritable, writing
+from hilt.state.directory import PATIENCE_SECONDS, Writing, unwritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            with writing(os.path.dirname(self._path)):
+            with Writing(os.path.dirname(self._path)):
                 try:
                     connection = self._connect()
                 except FileNotFoundError:

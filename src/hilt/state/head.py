@@ -9,7 +9,7 @@ import os
 import threading
 from contextlib import suppress
 
-from hilt.state.directory import writing
+from hilt.state.directory import Writing
 
 SLOTS = 32
 _WIDTH = 8 + 32 + 8  # the number, the hash, and the number again
@@ -25,6 +25,7 @@ class Head:
         # closing the descriptor while it is in use could redirect a write to another file
         self._lock = threading.Lock()
         self._descriptor: int | None = None
+        self._noted = 0  # the last row that this object has noted in the open file
 
     def exists(self) -> bool:
         """Whether the file exists."""
@@ -40,7 +41,7 @@ class Head:
         number = last + 1
         with self._lock:
             descriptor = self._descriptor or self._open()
-            with writing(self._directory):
+            with Writing(self._directory):
                 slot = os.pread(descriptor, 8, number % SLOTS * _WIDTH)
         # if there ever was a later row, the slot of this number has this number or a larger one
         if int.from_bytes(slot, "big") < number:
@@ -49,19 +50,22 @@ class Head:
 
     def note(self, number: int, hash: bytes, *, again: bool = False) -> None:
         """Note a row that has been committed; with `again`, only if the process that committed it died before that."""
+        if again and number == self._noted:
+            return
         # the number is at both ends, so that a reader detects a partially written note
         name = number.to_bytes(8, "big")
         with self._lock:
             descriptor = self._descriptor or self._open()
-            with writing(self._directory):
+            with Writing(self._directory):
                 if again and os.pread(descriptor, 8, number % SLOTS * _WIDTH) >= name:
                     return
                 os.pwrite(descriptor, name + hash + name, number % SLOTS * _WIDTH)
+            self._noted = number
 
     def read(self) -> dict[int, bytes]:
         """Return the noted hashes by row number; empty if there is no file."""
         data = b""
-        with writing(self._directory), suppress(FileNotFoundError), open(self._path, "rb") as file:
+        with Writing(self._directory), suppress(FileNotFoundError), open(self._path, "rb") as file:
             data = file.read(SLOTS * _WIDTH)
         hashes: dict[int, bytes] = {}
         for slot in range(len(data) // _WIDTH):
@@ -77,11 +81,11 @@ class Head:
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
-                self._descriptor = None
+                self._descriptor, self._noted = None, 0
 
     def _open(self) -> int:
         if self._descriptor is None:
-            with writing(self._directory):
+            with Writing(self._directory):
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size < SLOTS * _WIDTH:
                     # noting a committed row must not fail because the disk is full

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from hilt.call import AGENT, Origin
 from hilt.errors import ToolError
 from hilt.state.blobs import Blob, Blobs
-from hilt.state.directory import writing
+from hilt.state.directory import Writing
 from hilt.state.locks import try_lock
 from hilt.state.stored_runs import NoteRun, no_note
 from hilt.state.tables import is_id_prefix, open_state, with_prefix
@@ -175,7 +175,7 @@ class History:
         blobs = [Blob.of(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
         large = [blob for blob in blobs if blob.is_large]
         snapshots = [snapshot for snapshot, _ in files]
-        with writing(self.directory):
+        with Writing(self.directory):
             marker, descriptor = self._mark(id)
             try:
                 if large:
@@ -198,7 +198,7 @@ class History:
     def mark(self) -> Recording:
         """Open the journal entry of a command; `Recording.record` adds its rows."""
         id = os.urandom(6).hex()
-        with writing(self.directory):
+        with Writing(self.directory):
             return Recording(self, id, *self._mark(id))
 
     def _record(self, change: RecordedChange, call: str, *, is_open: bool) -> None:
@@ -228,12 +228,12 @@ class History:
             )
             return [] if is_open else self._evict(db)
 
-        with writing(self.directory):
+        with Writing(self.directory):
             self.blobs.unlink_unused(self._db.write(work))
 
     def reopen(self, preview: RecordedChange, operation: str, call: str) -> Recording:
         """Open the journal entry of a preview whose steps are about to be performed; inodes may have changed."""
-        with writing(self.directory):
+        with Writing(self.directory):
             recording = Recording(self, preview.id, *self._mark(preview.id))
 
         def work(db: sqlite3.Connection) -> int:
@@ -394,7 +394,7 @@ class History:
 
     def interrupted(self) -> Iterator[tuple[RecordedChange, Recording]]:
         """Yield the changes whose process died; each marker stays locked until the caller releases it."""
-        with writing(self.directory):
+        with Writing(self.directory):
             for id in self._open_ids():
                 marker = os.path.join(self._journal, id)
                 if not os.path.exists(marker):

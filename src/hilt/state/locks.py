@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from zlib import crc32
 
-from hilt.state.directory import open_private, writing
+from hilt.state.directory import Writing, open_private
 
 MARK_BYTES = 16_384
 BUCKETS = 256  # each held lock uses a descriptor, and 1,024 per process is a common limit
@@ -78,7 +78,7 @@ def try_lock(path: str) -> int | None:
 @contextmanager
 def held(path: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Wait for the lock of a file and hold it; `check` is called while waiting and may raise."""
-    with writing(os.path.dirname(path)):
+    with Writing(os.path.dirname(path)):
         descriptor = open_private(path)
     try:
         pause = 0.0005

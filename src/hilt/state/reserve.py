@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from hilt.state.directory import free_bytes, open_private, unwritable, writing
+from hilt.state.directory import Writing, free_bytes, open_private, unwritable
 
 ROWS_BYTES = 128 << 10
 BALLAST_BYTES = 448 << 10
@@ -91,13 +91,13 @@ class Reserve:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        with self._lock, writing(self._directory):
+        with self._lock, Writing(self._directory):
             descriptor = self._descriptor or self._open()
             with _flocked(descriptor):
                 yield descriptor
 
     def _open(self) -> int:
-        with writing(self._directory):
+        with Writing(self._directory):
             descriptor = open_private(self._path)
             try:
                 if os.fstat(descriptor).st_size < ROWS_BYTES + BALLAST_BYTES:

@@ -12,7 +12,7 @@ from hilt.errors import ToolError
 from hilt.handles import put_file
 from hilt.installer import needs
 from hilt.state.agent_database import AgentDatabase
-from hilt.state.directory import writing
+from hilt.state.directory import Writing
 
 _POSTGRES = ("postgresql://", "postgres://")
 FEATURE = "Running durable agents"
@@ -44,6 +44,6 @@ def machine_name(state: str) -> str:
         with open(path, encoding="ascii") as file:
             return f"{socket.gethostname()}-{file.read().strip()}"
     except FileNotFoundError:
-        with writing(state):
+        with Writing(state):
             put_file(path, os.urandom(4).hex().encode(), only_new=True)  # another process may be faster
         return machine_name(state)
