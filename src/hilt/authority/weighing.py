@@ -254,7 +254,7 @@ def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) ->
         return ToolError(
             "sandbox_unavailable",
             f"Commands cannot be sandboxed on this system: {available.facts}",
-            suggestion=available.remedy or None,
+            suggestion=f"To fix it: {available.remedy}" if available.remedy else None,
             risk=risk.level,
         )
     return ToolError("denied", f"{vote.reason[:1].upper()}{vote.reason[1:]}.")

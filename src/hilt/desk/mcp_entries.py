@@ -39,18 +39,33 @@ def without_entry(file: HostFile, name: str) -> list[SettingsChange]:
     return _changes(file, {name: None}, _turn_on, "Remove the entry by hand.")
 
 
-def without_own_entries(file: HostFile) -> list[SettingsChange]:
-    """Return the changes that remove every entry for hilt, whatever its name."""
+def other_folder(file: HostFile) -> str:
+    """Return the folder that the entry for hilt names now, if it is not the workspace; empty otherwise."""
+    for entry in _own_entries(file).values():
+        words = [*map(str, entry.get("args", ()))]
+        if "--workspace" in words[:-1]:
+            folder = words[words.index("--workspace") + 1]
+            return "" if folder == file.folder else folder
+    return ""
+
+
+def _own_entries(file: HostFile) -> dict[str, Any]:
+    """Return the entries for hilt by name."""
     real = file.resolved(file.path)
     data = read_bytes(real)
     try:
         text = _text(data or b"")[1]
         servers = toml_tables.parse(text) if real.endswith(".toml") else jsonc.parse(text) if text.strip() else {}
     except NotEditable:
-        return []  # the host cannot read it either
+        return {}  # the host cannot read it either
     for key in _keys(file, "")[:-1]:
         servers = servers.get(key) if isinstance(servers, dict) else None
-    names = [name for name, entry in servers.items() if _is_own(entry)] if isinstance(servers, dict) else []
+    return {name: entry for name, entry in servers.items() if _is_own(entry)} if isinstance(servers, dict) else {}
+
+
+def without_own_entries(file: HostFile) -> list[SettingsChange]:
+    """Return the changes that remove every entry for hilt, whatever its name."""
+    names = _own_entries(file)
     by_hand = f"Remove the entry for hilt from {one_line(file.path)} by hand."
     return _changes(file, dict.fromkeys(names), _turn_on, by_hand) if names else []
 

@@ -25,7 +25,7 @@ class SettingsChange(NamedTuple):
     path: str
     real: str
     before: bytes | None  # None if the file does not exist
-    after: bytes
+    after: bytes | None  # None to delete the file
 
     def write(self, mode: int) -> None:
         """Replace the file atomically; a new file gets this mode."""
@@ -39,7 +39,7 @@ class SettingsChange(NamedTuple):
                 try:
                     with open(descriptor, "wb") as file:
                         self._keep_owner(file.fileno())
-                        file.write(self.after)
+                        file.write(self.after or b"")
                         file.flush()
                         os.fsync(file.fileno())
                     if read_bytes(self.real) != self.before:
@@ -49,18 +49,25 @@ class SettingsChange(NamedTuple):
                             suggestion="Run the command again.",
                         )
                     os.replace(temporary, name, src_dir_fd=handle, dst_dir_fd=handle)
+                    if self.after is None:
+                        os.unlink(name, dir_fd=handle)
                 except BaseException:
                     with suppress(OSError):
                         os.unlink(temporary, dir_fd=handle)
                     raise
         except (OSError, loaders.UnreadableFile) as error:
             raise _failed(self.path, error) from error
+        if self.after is None:
+            with suppress(OSError):  # it contains other files
+                os.rmdir(folder)
 
     @property
     def place(self) -> str:
         """The path on one line, with the target of a link."""
         link = f" -> {self.real}" if self.real != os.path.abspath(self.path) else ""
-        return one_line(self.path + link) + ("" if self.before is not None else " (new)")
+        return one_line(self.path + link) + (
+            " (new)" if self.before is None else " (deleted)" if self.after is None else ""
+        )
 
     @property
     def difference(self) -> str:

@@ -46,6 +46,13 @@ _PAUSE_SECONDS = 0.01
 _ALWAYS: tuple[Feature, ...] = ("mounts", "inner_paths", "loopback")
 _PROBE_SECONDS = 20.0
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+_INSTALL = {
+    "apt": "sudo apt install bubblewrap",
+    "dnf": "sudo dnf install bubblewrap",
+    "pacman": "sudo pacman -S bubblewrap",
+    "apk": "sudo apk add bubblewrap",
+    "zypper": "sudo zypper install bubblewrap",
+}
 _SWITCHES = (
     "/proc/sys/user/max_user_namespaces",
     "/proc/sys/user/max_mnt_namespaces",
@@ -78,9 +85,9 @@ class Bubblewrap(Backend):
         """Test everything that a profile needs."""
         program = find_program(find)
         if program is None:
-            return Availability("", "bubblewrap is not installed.", remedy=_remedy(program))
+            return Availability("", "bubblewrap is not installed.", remedy=_remedy(program, find))
         available, problem = _probe(program, state)
-        return available or Availability("", problem, remedy=_remedy(program))
+        return available or Availability("", problem, remedy=_remedy(program, find))
 
     @contextmanager
     def confine(self, profile: Profile, start: Start) -> Iterator[Launch]:
@@ -338,7 +345,7 @@ def _probe(program: str, state: str) -> tuple[Availability | None, str]:
             elif is_filtered:
                 facts += seccomp.NO_SOCKETS
             return Availability(Bubblewrap.name, facts, missing, "", program, (*_ALWAYS, *enabled)), ""
-    return None, f"{version} does not work: {reason or 'it printed no error'}."
+    return None, f"{version} does not work: {reason.rstrip('.') or 'it printed no error'}."
 
 
 def _mounts_by_handle(program: str, state: str) -> bool:
@@ -393,15 +400,16 @@ def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay]
         return False
 
 
-def _remedy(program: str | None) -> str:
+def _remedy(program: str | None, find: FindProgram) -> str:
     if program is None:
-        return "Install bubblewrap: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."
+        install = next((command for program, command in _INSTALL.items() if find(program)), "")
+        return install or "Use the package manager of the system to install bubblewrap."
     if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").strip() == "1":
-        return "Allow user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0."
+        return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     if _read("/proc/sys/kernel/unprivileged_userns_clone").strip() == "0":
-        return "Allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1."
+        return "sudo sysctl kernel.unprivileged_userns_clone=1"
     if _read("/proc/sys/user/max_user_namespaces").strip() == "0":
-        return "Allow user namespaces: sudo sysctl user.max_user_namespaces=15000."
+        return "sudo sysctl user.max_user_namespaces=15000"
     return "In a container, allow user namespaces and mounts of /proc (docker: --security-opt seccomp=unconfined)."
 
 

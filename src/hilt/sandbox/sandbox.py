@@ -94,7 +94,7 @@ class Sandbox:
             raise ToolError(
                 "sandbox_unavailable",
                 f"Commands cannot be confined here: {available.facts}",
-                suggestion=available.remedy or None,
+                suggestion=f"To fix it: {available.remedy}" if available.remedy else None,
                 missing=list(available.missing),
             )
         if any(is_below(available.program, root) for root in profile.writable if root != "/"):

@@ -64,6 +64,13 @@ PARTS = (
     StatePart("skills", ("removed-skills",), "removed skills", "the quota", saved=True, spare=True),
     StatePart("copies", ("backups",), "copies of databases from before a migration", "the quota", spare=True),
     StatePart(
+        "installed",
+        ("installed.json",),
+        "which files hilt init and hilt mcp install wrote",
+        "one line each",
+        saved=True,
+    ),
+    StatePart(
         "undo",
         ("state.db", "blobs"),
         "old contents of files; approvals, grants, trust, tasks, agents",

@@ -30,18 +30,85 @@ def at_terminal(command: Command, *words: str) -> Screen:
 
 
 @PERSON
-def test_each_file_is_shown_and_written_only_after_a_yes(command, home):
+def test_one_screen_lists_the_hosts_and_only_what_is_chosen_is_written(command, home):
+    home.write(".codex/config.toml", "")
     with at_terminal(command, "init") as screen:
-        entry = screen.expect("Write this? [y/n] > ")
-        screen.type("n\n")
-        rules = screen.expect("Write this? [y/n] > ")
-        screen.type("y\n")
+        listed = screen.expect("[all] > ")
+        screen.type("show\n")
+        shown = screen.expect("[all] > ")
+        screen.type("4\n")
+        screen.expect("'4'" if "'4'" in screen.text else "4 is none of these.")
+        screen.expect("[all] > ")
+        screen.type("1, 3\n")
         status, rest = screen.end()
 
-    assert (status, "Python; tests: pytest" in entry, "mcpServers" in entry) == (0, True, True)
-    assert "Nothing was written." in rules
+    titles = [line.split()[1] for line in listed.splitlines() if line[:3].strip().isdigit()]
+    assert (status, titles) == (0, ["Codex", "Gemini", "rules"])
+    assert ("Python; tests: pytest" in listed, "mcpServers" in listed, "mcpServers" in shown) == (True, False, True)
     assert set(command.folder.tree()) == {"pyproject.toml", ".hilt/", RULES}
-    assert "hilt trust" not in rest  # what the person has just confirmed
+    assert "hilt" in home.read(".codex/config.toml")
+    assert "To take it back: " in rest
+    assert "Review them now?" not in rest  # nothing but what the person has just agreed to
+
+
+@PERSON
+@pytest.mark.parametrize("answer", ["none\n", "\x04"])
+def test_none_and_the_end_of_input_write_nothing(command, home, answer):
+    with at_terminal(command, "init") as screen:
+        screen.expect("[all] > ")
+        screen.type(answer)
+        status, rest = screen.end()
+
+    assert (status, "Nothing was written." in rest) == (0, True)
+    assert set(command.folder.tree()) == {"pyproject.toml"}
+
+
+@PERSON
+def test_files_of_the_project_that_need_trust_are_offered_for_review(command, home):
+    command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
+    with at_terminal(command, "init") as screen:
+        screen.expect("[all] > ")
+        screen.type("\n")
+        offered = screen.expect("Review them now? [y/n] > ")
+        screen.type("y\n")
+        screen.expect("Trust this content? [y/n] > ")
+        screen.type("y\n")
+        status, _ = screen.end()
+
+    assert (status, offered.count("hooks.yaml"), RULES in offered.split("no effect")[1]) == (0, 1, False)
+
+
+def test_files_of_the_project_start_hilt_from_path_and_those_of_the_user_by_its_path(command, home):
+    home.write(".codex/config.toml", "")
+    command.run("init", "--yes")
+
+    assert json.loads(command.folder.read(".gemini/settings.json"))["mcpServers"]["hilt"]["command"] == "hilt"
+    assert f'command = "{HILT}"' in home.read(".codex/config.toml")
+
+
+def test_a_setting_for_all_projects_is_not_moved_from_another_folder(command, home):
+    home.write(".config/zed/settings.json", "{}")
+    first = command.run("init", "--yes").stdout.decode()
+    before = home.read(".config/zed/settings.json")
+    other = str(Folder(command.environ["HOME"] + "/other").write("a.txt", "x")).removesuffix("/a.txt")
+    shown = command.run("init", "--print", "--workspace", other).stdout.decode()
+    command.run("init", "--yes", "--workspace", other)
+
+    assert "zed/settings.json" in first
+    assert command.folder.path in before
+    assert other in shown
+    assert home.read(".config/zed/settings.json") == before
+
+
+def test_uninstall_takes_back_what_init_wrote_in_any_project(command, home):
+    project, user = command.folder.tree(), home.tree()
+    command.run("init", "--yes")
+    written = set(command.folder.tree())
+
+    done = command.run("uninstall", "--purge", "--yes", cwd="/")
+
+    assert {RULES, ".gemini/settings.json"} < written
+    assert (done.returncode, command.folder.tree(), home.tree()) == (0, project, user)
 
 
 def test_a_second_run_changes_nothing(command, home):

@@ -85,11 +85,12 @@ def test_without_a_yes_it_only_shows_what_there_is(command, home, words):
 @PERSON
 def test_each_file_and_the_state_need_a_confirmation(command):
     home = Folder(command.environ["HOME"])
+    home.write(".gemini/settings.json", '{"theme": "x"}')
     command.run("mcp", "install", "gemini", "--user", "--yes")
     command.run("mcp", "install", "cursor", "--user", "--yes")
     words = [HILT, "uninstall", "--purge"]
     with Screen(words, env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200) as screen:
-        screen.expect("Write this? [y/n] > ")
+        screen.expect("Delete this file? [y/n] > ")
         screen.type("n\n")
         screen.expect("Write this? [y/n] > ")
         screen.type("y\n")

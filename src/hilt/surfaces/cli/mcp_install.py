@@ -10,8 +10,10 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from hilt import places
+from hilt.desk import installed_files
 from hilt.desk.mcp_entries import entry_text, with_entry, without_entry
 from hilt.desk.mcp_hosts import HOSTS, Entry, Host, HostFile, host_files
 from hilt.desk.personal_files import SettingsChange
@@ -94,7 +96,8 @@ def _install(options: Options, arguments: Namespace) -> int:
         sys.stdout.write(f"{one_line(file.path)}\n\n{revealed(entry_text(file, arguments.name, entry))}")
         return 0
     changes = with_entry(file, arguments.name, entry, only_hilt=arguments.only_hilt)
-    closing = closing_lines(host, arguments.name, ask_twice=arguments.ask_twice)
+    in_project = file.scope == "project"
+    closing = closing_lines(host, arguments.name, ask_twice=arguments.ask_twice, in_project=in_project)
     if arguments.http is not None:
         closing += _about_token(arguments.host, file.path)
     command = f"mcp install {arguments.host}{' --only-hilt' * arguments.only_hilt}"
@@ -151,8 +154,11 @@ def _workspace(options: Options) -> str:
 
 
 def _entry(file: HostFile, options: Options, flags: Sequence[str] = ()) -> Entry:
-    """Return the entry that starts hilt by its absolute path, with the options given to this command."""
-    command, *args = places.own_command()
+    """Return the entry that starts hilt, with the options given to this command.
+
+    Others use a project's file on their machines, so there hilt is looked up on PATH.
+    """
+    command, *args = ["hilt"] if file.scope == "project" else places.own_command()
     args.append("mcp")
     folder = file.folder
     if folder is None and file.scope == "user" and "workspace" in options:
@@ -208,13 +214,12 @@ def _write(
     if arguments.print:
         sys.stdout.write("".join(map(change_text, changes)))
         return 0
-    mode = mode_of(file)
     if not arguments.yes:
-        return run_for_person(command, lambda screen: _confirm(screen, closing, changes, mode))
+        return run_for_person(command, lambda screen: _confirm(screen, closing, changes, file))
     refuse_tools(command)
     for change in changes:
         sys.stdout.write(change_text(change))
-        change.write(mode)
+        installed_files.write(change, mode_of(file), file.workspace)
     sys.stdout.write(closing)
     return 0
 
@@ -224,14 +229,15 @@ def mode_of(file: HostFile) -> int:
     return 0o600 if file.scope == "user" else 0o666
 
 
-def _confirm(screen: Terminal, closing: str, changes: Sequence[SettingsChange], mode: int) -> int:
-    if not all(confirm(screen, change, mode) for change in changes):
+def _confirm(screen: Terminal, closing: str, changes: Sequence[SettingsChange], file: HostFile) -> int:
+    write = partial(installed_files.write, mode=mode_of(file), workspace=file.workspace)
+    if not all(confirm(screen, change, write) for change in changes):
         return 1
     screen.write(closing)
     return 0
 
 
-def closing_lines(host: Host, name: str = "hilt", *, ask_twice: bool = False) -> str:
+def closing_lines(host: Host, name: str, *, ask_twice: bool, in_project: bool) -> str:
     """Return the lines after an installation: its effect, and what remains for the user to do."""
     lines = [f"Installed. Restart {host.title} to apply the change."]
     if host.alone and not ask_twice:
@@ -239,8 +245,15 @@ def closing_lines(host: Host, name: str = "hilt", *, ask_twice: bool = False) ->
             f"{host.title} itself does not prompt for these tools: hilt decides on each call, and prompts if its rules "
             f"require it. With --ask-twice, {host.title} prompts as well, and rejects calls that nobody approves."
         )
+    if in_project and places.command() != "hilt":
+        lines.append(path_note())
     lines.append(f"Next: {host.step.replace('NAME', name)}")
     return "\n".join(lines) + "\n"
+
+
+def path_note() -> str:
+    """Return a line on entries in project files, for a hilt that is not on PATH."""
+    return f"Entries in project files start hilt from PATH, where this one is not: {places.command()}"
 
 
 def _about_token(name: str, path: str) -> str:

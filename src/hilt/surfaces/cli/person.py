@@ -84,13 +84,13 @@ def change_text(change: SettingsChange) -> str:
     return f"{change.place}\n{revealed(change.difference)}\n"
 
 
-def confirm(screen: Terminal, change: SettingsChange, mode: int) -> bool:
-    """Show a change, prompt, and write it; return whether it was written. A new file gets this mode."""
+def confirm(screen: Terminal, change: SettingsChange, write: Callable[[SettingsChange], object]) -> bool:
+    """Show a change, prompt, and write it; return whether it was written."""
     screen.write(f"{change.place}\n" + screen.page().diff(change.difference, whole=True))
-    if not screen.agrees("Write this?"):
+    if not screen.agrees("Write this?" if change.after is not None else "Delete this file?"):
         screen.write("Nothing was written.\n")
         return False
-    change.write(mode)
+    write(change)
     return True
 
 

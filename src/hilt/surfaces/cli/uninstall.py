@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt import places
-from hilt.desk import storage
+from hilt.desk import installed_files, storage
 from hilt.desk.mcp_entries import without_own_entries
 from hilt.desk.mcp_hosts import HOSTS, host_files
 from hilt.desk.personal_files import SettingsChange
@@ -37,8 +37,9 @@ def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
     parser.details = """Without --purge, nothing is removed. Looks for entries in the user's settings of all MCP
-hosts and in the settings of this project; only entries that start hilt are removed. The state is undo data, records,
-approvals and transcripts. Your settings, tools, skills and memory stay, and so do files of projects."""
+hosts and in the settings of all projects where it was installed; only entries that start hilt are removed, and files
+that hilt created and nobody changed. The state is undo data, records, approvals and transcripts. Your settings, tools,
+skills and memory stay, and so do other files of projects."""
     parser.add_argument("--purge", action="store_true", help="Remove the entries in MCP hosts, and the state")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--dry-run", action="store_true", help="Show what would be removed")
@@ -74,18 +75,20 @@ def _run(options: Options, arguments: Namespace) -> int:
 def _find_traces(workspace: str) -> Traces:
     changes: dict[str, SettingsChange] = {}  # by path: the project may be the home directory
     by_hand = []
-    for host in HOSTS.values():
-        for file in host_files(host, workspace).values():
-            try:
-                changes.update((change.real, change) for change in without_own_entries(file))
-            except ToolError as error:
-                by_hand.append(f"{error.message} {next_step(error)}")
+    workspaces = dict.fromkeys((workspace, *(file.workspace for file in installed_files.installed())))
+    for file in (file for host in HOSTS.values() for each in workspaces for file in host_files(host, each).values()):
+        try:
+            changes.update((change.real, change) for change in without_own_entries(file))
+        except ToolError as error:
+            by_hand.append(f"{error.message} {next_step(error)}")
+    changes.update((change.real, change) for change in installed_files.removals())
+    by_hand = list(dict.fromkeys(by_hand))
     return Traces([*changes.values()], by_hand, storage.state_folder(), storage.replaced_folders())
 
 
 def _ask(screen: Terminal, traces: Traces) -> int:
     for change in traces.changes:
-        confirm(screen, change, 0o600)
+        confirm(screen, change, lambda change: change.write(0o600))
     for state in (traces.state, *traces.replaced):
         what = "Undo data, records and approvals are lost" if state is traces.state else "A restore replaced it"
         if state.others or (state.names and screen.agrees(f"{_described(state)}. {what}. Delete it?")):
@@ -119,6 +122,6 @@ def _remaining(traces: Traces) -> list[str]:
     config = places.config_dir(os.environ)
     if os.path.isdir(config):
         lines.append(f"Your settings, tools, skills and memory: {inert(config)}")
-    lines.append("In projects: the folder .hilt, and entries that you added with hilt mcp install --project")
+    lines.append("In projects: what you added to the folder .hilt")
     lines.append(f"The program: {remove_command()}")
     return lines
