@@ -21,6 +21,7 @@ from hilt.state.trail import Trail, TrailEntry
 from hilt.wire import read_requests
 
 FILES = 1000
+RULES = 1000
 SESSIONS = 2000
 SAME = 1.15  # how much two measurements of the same work may differ on a busy machine
 FACTOR = 4  # between the small and the large input
@@ -43,6 +44,19 @@ def _reads() -> Iterator[Figure]:
     name = f"{10 * FILES:,} files"
     yield Figure(f"one-shot read_file, {name}", grown, "ms", f"{FILES:,} files", base, max_ratio=SAME)
     yield Figure(f"session read_file p50, {name}", high, "ms", f"{FILES:,} files", low, max_ratio=SAME)
+    with _ruled_place(1) as one, _ruled_place(RULES) as thousand, session(one) as few, session(thousand) as many:
+        low, high = best_median(10, 200, lambda: few.ask(read), lambda: many.ask(read))
+    yield Figure(f"session read_file p50, {RULES:,} path rules", high, "ms", "1 rule", low, max_ratio=1.5)
+
+
+@contextmanager
+def _ruled_place(count: int) -> Iterator[Place]:
+    """Yield a place with this many rules on paths, each in a folder of its own."""
+    with fresh_place(files=1) as place:
+        rules = "".join(f"- Read(path:private/folder{number}/*.key)\n" for number in range(count))
+        with open(os.path.join(place.environ["HILT_CONFIG_DIR"], "permissions.yaml"), "w", encoding="utf-8") as file:
+            file.write(f"deny:\n{rules}")
+        yield place
 
 
 def _inputs() -> Iterator[Figure]:
