@@ -160,6 +160,13 @@ def test_every_kind_of_git_section_is_parsed():
         ("--- a/f.py\n+++ a/f.py", "a/f.py"),
         ("--- f.py.orig\t2024-01-01 00:00:00\n+++ f.py\t2024-01-01 00:00:01", "f.py"),
         ("--- a/my file.py\t\n+++ b/my file.py\t", "my file.py"),
+        ("--- a/blank \t\n+++ b/blank \t", "blank "),
+        ("--- a/f.py \n+++ b/f.py ", "f.py"),
+        ("diff --git a/blank  b/blank \nold mode 100644\nnew mode 100755\n--- a/blank \t\n+++ b/blank \t", "blank "),
+        (" f.py | 2 +-\n 1 file changed\n\ndiff --git a/f.py b/f.py\n--- a/f.py\n+++ b/f.py", "f.py"),
+        (":100644 100644 12 34 M\tf.py\n\ndiff --git a/f.py b/f.py\n--- a/f.py\n+++ b/f.py", "f.py"),
+        ("Here is the change:\n- one line\n--- a/f.py\n+++ b/f.py", "f.py"),
+        ("From 12 Mon Sep\nSubject: x\n\n--- a\n+++ b\n\n---\n--- a/f.py\n+++ b/f.py", "f.py"),
         ('--- "a/q\\"\\t\\303\\251"\n+++ "b/q\\"\\t\\303\\251"', 'q"\té'),
         ("Index: f.py\n=====\n--- f.py\n+++ f.py", "f.py"),
         ("diff --git i/f.py w/f.py\n--- i/f.py\n+++ w/f.py", "f.py"),
@@ -196,6 +203,13 @@ def test_a_missing_side_is_parsed(header, kind, path):
     assert [operation[:2] for operation in parse_patch(header)] == [(kind, path)]
 
 
+def test_several_mails_are_parsed():
+    body = "- a list\n+ more\n---\n"
+    mail = f"From 12 Mon Sep\nSubject: x\n\n{body}diff --git a/f b/f\n--- a/f\n+++ b/f\n{HUNK}-- \n2.39\n\n"
+
+    assert [operation.path for operation in parse_patch(mail + mail.replace("/f", "/g"))] == ["f", "g"]
+
+
 def test_a_binary_file_without_contents_is_rejected_outside_git_headers():
     error = refusal(parse_patch, f"--- old/f\n+++ new/f\n{HUNK}Binary files old/b.png and new/b.png differ\n")
 
@@ -203,9 +217,9 @@ def test_a_binary_file_without_contents_is_rejected_outside_git_headers():
 
 
 def test_a_quoted_rename_is_parsed():
-    patch = 'diff --git "a/o\\tld" b/new\nrename from "o\\tld"\nrename to new\n'
+    patch = 'diff --git "a/o\\tld" b/new \nrename from "o\\tld"\nrename to new \n'
 
-    assert parse_patch(patch) == [Operation("update", "o\tld", move_to="new", unified=True)]
+    assert parse_patch(patch) == [Operation("update", "o\tld", move_to="new ", unified=True)]
 
 
 @pytest.mark.parametrize("patch", [HUNK, "@@\n keep\n-old\n+new", f"--- a/other\n+++ b/other\n{HUNK}"])

@@ -27,7 +27,7 @@ from hilt.errors import ToolError
 from hilt.text.codex_patches import BEGIN, parse_codex
 from hilt.text.operations import Operation, PatchHunk, PatchLine, invalid
 from hilt.text.placing import apply_hunks
-from hilt.text.unified import OPENINGS, parse_unified
+from hilt.text.unified import is_unified, parse_unified
 
 __all__ = ["Operation", "PatchHunk", "PatchLine", "apply_hunks", "parse_patch"]
 
@@ -49,7 +49,7 @@ def parse_patch(patch: str, *, path: str | None = None) -> list[Operation]:
         first, last = nonblank[1], nonblank[-2]
     if lines[first].strip() == BEGIN:
         operations = parse_codex(lines, first, last)
-    elif lines[first].startswith(OPENINGS):
+    elif is_unified(lines, first):
         operations = parse_unified(lines, first, last, path)
     else:
         raise invalid(first + 1, lines[first], f"'{BEGIN}', or '--- PATH' of a unified diff")

@@ -9,8 +9,8 @@ from itertools import islice
 from hilt.errors import ToolError
 from hilt.text.operations import BINARY, KINDS, Operation, PatchHunk, PatchLine, WholeContents, invalid
 
-# prefixes of the first line of a unified diff, or of the mail or commit around it
-OPENINGS = ("diff ", "--- ", "Index: ", "@@", "From ", "commit ", "Only in ", "Binary files ")
+_OPENINGS = ("diff ", "--- ", "Index: ", "@@", "Only in ", "Binary files ")  # of the first line of a diff
+_PROSE = ("From ", "commit ")  # the first line of the mail or commit around a diff
 
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?(?= @@|$)")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -40,6 +40,12 @@ def parse_unified(lines: Sequence[str], first: int, last: int, path: str | None)
     return _Parser(patch, first).parse(path)
 
 
+def is_unified(lines: Sequence[str], first: int) -> bool:
+    """Whether lines[first:] are a unified diff, perhaps after a mail, a commit or a list of files."""
+    opened = lines[first].startswith((*_OPENINGS, *_PROSE))
+    return opened or any(line.startswith("diff --git ") or _are_names(lines, at) for at, line in enumerate(lines))
+
+
 def parse_ranges(header: str) -> tuple[int, int, int] | None:
     """Return the old start, old count and new count that a hunk header states."""
     match = _RANGES.match(header)
@@ -54,16 +60,18 @@ class _Parser:
 
     def parse(self, path: str | None) -> list[Operation]:
         operations: list[Operation] = []
-        mail = self.lines[self.at].startswith(("From ", "commit "))
+        prose = not self.lines[self.at].startswith(_OPENINGS)
         while self.at < len(self.lines):
             line = self.lines[self.at]
-            if line.startswith("diff --git ") or self._at_names():
+            prose = prose or line.startswith(_PROSE)
+            if line.startswith("diff --git ") or self._at_names(before_hunk=prose):
                 operations.append(self._file())
-            elif _BINARY_DIFFERS(line) and (operations or not mail):
+                prose = False
+            elif _BINARY_DIFFERS(line) and not prose:
                 raise self._without_contents()
             elif line.startswith("@@") and path is not None and not operations:
                 operations.append(Operation("update", path, hunks=self._hunks(), unified=True))
-            elif line.startswith(("@", "+", "-")) and line.rstrip() not in ("---", "--") and (operations or not mail):
+            elif line.startswith(("@", "+", "-")) and line.rstrip() not in ("---", "--") and not prose:
                 raise invalid(self.at + 1, line, "'--- PATH' and '+++ PATH' before the first hunk of a file")
             else:
                 self.at += 1
@@ -71,9 +79,8 @@ class _Parser:
             raise ToolError("patch_invalid", "The patch has no file header and no hunk.", line=len(self.lines))
         return operations
 
-    def _at_names(self) -> bool:
-        pair = self.lines[self.at : self.at + 2]
-        return len(pair) == 2 and pair[0].startswith("--- ") and pair[1].startswith("+++ ")
+    def _at_names(self, *, before_hunk: bool = False) -> bool:
+        return _are_names(self.lines, self.at, before_hunk=before_hunk)
 
     def _file(self) -> Operation:
         start = self.at
@@ -95,8 +102,8 @@ class _Parser:
         if any(header.get(key, "").endswith(_NOT_FILES) for key in (*_MODES, "index")):
             raise invalid(start + 1, self.lines[start], "a regular file; links and submodules are not supported")
         deleted = "deleted file mode" in header or new == _NOWHERE
-        path = _unquote(header["rename from"]) if "rename from" in header else old if deleted else new
-        target = _unquote(header["rename to"]) if "rename to" in header else None
+        path = _unquote(header["rename from"] + "\t") if "rename from" in header else old if deleted else new
+        target = _unquote(header["rename to"] + "\t") if "rename to" in header else None
         mode = header.get("new file mode") or header.get("new mode")
         if not path or path == _NOWHERE or ("rename from" in header) != (target is not None):
             raise invalid(start + 1, self.lines[start], "a header with the file name")
@@ -209,7 +216,7 @@ class _Parser:
         complete = remaining is not None and max(remaining) <= 0
         if self._at_names():
             # a removed "-- " and an added "++ " look like names: if only those two remain, require git's prefixes
-            before_hunk = len(following) == 2 and following[1].startswith("@@")
+            before_hunk = self._at_names(before_hunk=True)
             by_git = line.startswith(("--- a/", '--- "a/', "--- /dev/null"))
             return remaining is None or complete or (before_hunk and (by_git or remaining != (1, 1)))
         if not complete or line.startswith("\\"):
@@ -225,9 +232,16 @@ class _Parser:
         return "".join(line.text + "\n" * line.ended for line in lines)
 
 
+def _are_names(lines: Sequence[str], at: int, *, before_hunk: bool = False) -> bool:
+    following = lines[at + 1 : at + 3]
+    if not (lines[at].startswith("--- ") and following and following[0].startswith("+++ ")):
+        return False
+    return not before_hunk or following[-1].startswith("@@")
+
+
 def _git_names(line: str) -> tuple[str, str]:
     """Return both names of a "diff --git" line; without quotes, split it where both parts name the same file."""
-    names = line[len("diff --git ") :].rstrip()
+    names = line[len("diff --git ") :].rstrip("\r")
     for space in islice(re.finditer(" ", names), _SPACES_MAX):
         old, new = _strip_prefixes(names[: space.start()], names[space.end() :])
         if old == new and not names.startswith('"'):
@@ -262,9 +276,13 @@ def _is_missing(name: str) -> bool:
 
 
 def _unquote(name: str) -> str:
-    """Return the path with C escapes decoded, or without the tab and timestamp after it."""
+    """Return the path with C escapes decoded, or without the tab and timestamp after it.
+
+    Where no tab ends the path, blanks at its end are ignored: models leave them.
+    """
     if not name.startswith('"'):
-        return name.partition("\t")[0].rstrip()
+        path, tab, _ = name.partition("\t")
+        return path if tab else path.rstrip()
     raw = name[1 : name.rfind('"')].encode("utf-8", "surrogateescape")
     return _ESCAPE.sub(_unescape, raw).decode("utf-8", "surrogateescape")
 
