@@ -186,6 +186,17 @@ def test_the_prompt_is_shown_as_it_would_be_sent(running):
     assert "Use tabs." in sent
 
 
+def test_the_text_of_a_skill_in_the_prompt_is_shown_as_it_would_be_sent(running):
+    run, server = running(Turn("ok"), HILT_TRUST="all")
+    run.folder.write(".hilt/skills/greet/SKILL.md", "---\nname: greet\ndescription: Greets\n---\nSay hi.\n")
+
+    shown = json.loads(run("Use @skill:greet", "--show-prompt", "--json").stdout)
+    run("Use @skill:greet")
+
+    assert server.prompts[0].body["messages"][-1]["content"] == shown["prompt"]
+    assert "Say hi." in shown["prompt"]
+
+
 def test_each_run_is_a_new_session_and_continue_takes_the_newest(running):
     run, server = running(Turn("One."), Turn("Two."), Turn("Three."), Turn("Four."))
     first = run.events("First task")[-1]["session"]

@@ -64,7 +64,7 @@ def system_prompt(
     mode = runtime.parts.authority.mode(runtime.session)
     agent = runtime.parts.authority.agent(runtime.session)
     parts = [role or _WORK, marks.rule, f"Workspace: {runtime.parts.root}\nMode: {mode}"]
-    if agent is not None:
+    if agent is not None and agent.call:  # not a durable run, whose prompt is that of any other run
         parts.append(
             f"You are the agent {agent.id}, started by {agent.parent}. It sees your last message and nothing else of "
             "your work. If you have agent_send and agent_receive, use these ids for messages."

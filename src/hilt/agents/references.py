@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from secrets import token_hex
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from hilt.call import Call, Result
@@ -62,7 +62,9 @@ def expand(
     """
     reader = _Reader(runtime, command)
     text = _REFERENCE.sub(reader.replace, prompt)
-    mark = token_hex(8)  # chosen after the contents were read, so that none of them can contain it
+    # it depends on the contents, so that none of them can contain it; the same prompt always has the same
+    contents = "".join(around(block.text, block.source) for block in reader.blocks)
+    mark = sha256(contents.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     blocks = [
         around(block.text, block.source)
         if block.is_data
