@@ -107,11 +107,40 @@ def test_a_failure_is_readable_by_models_and_programs():
     assert reply["_meta"] == {"dev.hilt/error": meta}
 
 
-def test_the_text_of_an_error_is_sent_once(runtime):
-    reply = call_result(runtime.call("read_file", start=1))
+@pytest.mark.parametrize(
+    "tool, args, text, details",
+    [
+        (
+            "read_file",
+            {"start": 1},
+            "invalid_args: start is not an argument",
+            {"violations": [{"path": "start"}, {"path": "path"}]},
+        ),
+        (
+            "multi_edit",
+            {"edits": [{"path": "a", "old_text": "x", "new_text": "y"}]},
+            "edit_not_unique: 1 of 1 edits failed",
+            {
+                "failures": [{"index": 0, "path": "a", "error_code": "edit_not_unique"}],
+                "lines": [1, 2],
+                "count": 2,
+            },
+        ),
+        (
+            "multi_read",
+            {"files": [{"path": "b"}]},
+            "file_not_found: b does not exist.",
+            {"errors": {"b": {"error_code": "file_not_found"}}},
+        ),
+    ],
+)
+def test_the_text_of_an_error_is_sent_once(runtime, workspace, tool, args, text, details):
+    workspace.write("a", "x\nx\n")
 
-    assert reply["content"][0]["text"].startswith("invalid_args: start is not an argument")
-    assert reply["_meta"]["dev.hilt/error"]["details"] == {"violations": [{"path": "start"}, {"path": "path"}]}
+    reply = call_result(runtime.call(tool, **args))
+
+    assert reply["content"][0]["text"].startswith(text)
+    assert reply["_meta"]["dev.hilt/error"]["details"] == details
 
 
 @pytest.mark.parametrize("details", [{"a": "x" * META_CHARACTERS}, {"a": object()}])

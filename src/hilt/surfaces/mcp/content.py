@@ -190,19 +190,27 @@ def error_result(error: ToolError, result: Result | None = None) -> dict[str, An
     """Return an error result: code, message and suggestion as text, and code and details for programs."""
     text = f"{error.code}: {error.message}" + (f"\n{error.suggestion}" if error.suggestion else "")
     data: dict[str, Any] = {"code": error.code}
-    details = {**error.details}
-    if isinstance(violations := details.get("violations"), list):  # the text already says what is wrong
-        details["violations"] = [
-            {key: value for key, value in violation.items() if key != "message"}
-            for violation in violations
-            if isinstance(violation, dict)
-        ]
+    details = _without_texts(error.details, text)
     if details and _is_small(details):
         data["details"] = details
     meta = {f"{OWN}error": replace_surrogates(data), **(_meta_of(result) if result is not None else {})}
     return {**COMPLETE, "content": [{"type": "text", "text": replace_surrogates(text)}], "isError": True, "_meta": meta}
 
 
+def _without_texts(value: Any, text: str) -> Any:
+    """Return details without the messages and suggestions that the text of the error has, too."""
+    if isinstance(value, list | tuple):
+        return [_without_texts(item, text) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_texts(item, text)
+        for key, item in value.items()
+        if not (key in _TEXT_KEYS and isinstance(item, str) and item in text)
+    }
+
+
+_TEXT_KEYS = ("message", "error", "suggestion")
 # metadata that a host can use; other surfaces include more
 _META_KEYS = ("truncation", "_filePath", "_originalSize", "notes", "stop", "context", "policy", "recovered")
 
