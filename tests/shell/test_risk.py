@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hilt.shell.risk import CommandPart, Risk, classify
+from hilt.shell.syntax import MAX_LENGTH
 from tests.shell.command_lines import CAUTION, DANGEROUS, SAFE
 
 LINES = [
@@ -510,6 +511,13 @@ def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
     risk = classify(line)
 
     assert (risk.level, "syntax" in risk.reason) == ("dangerous", True)
+
+
+@pytest.mark.parametrize("size", [MAX_LENGTH + 1, 20 * MAX_LENGTH])
+def test_a_text_that_is_too_long_to_rate_is_dangerous_for_that_reason(size):
+    risk = classify("echo " + "a" * (size - 5))
+
+    assert (risk.level, f"longer than {MAX_LENGTH} characters" in risk.reason) == ("dangerous", True)
 
 
 @pytest.mark.starts_processes

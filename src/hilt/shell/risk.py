@@ -99,7 +99,7 @@ class _Rating:
     def rate_text(self, text: str, place: CommandPlace | None) -> None:
         """Rate a source; a nested one, such as the argument of sh -c, has the offsets of its command."""
         self._characters_left -= len(text) + 100
-        if self._characters_left < 0:
+        if self._characters_left < 0 and place is not None:
             raise Unparsed("it has too many nested commands")
         script = read(text)
         self._redefined |= script.functions
