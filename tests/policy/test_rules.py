@@ -207,7 +207,7 @@ BROKEN = [
     ("deny: ['runshell']", "Bash"),
     ("deny: ['Write(path:)']", "write"),
     ("deny: ['Write(path:../x)']", "write"),
-    ("deny: ['Write(path:a[b])']", "write"),
+    ("deny: ['Write(path:a{b})']", "write"),
     ("deny: ['Write(path:{a,b})']", "write"),
     ("deny: ['Write(path:a**)']", "write"),
     ("deny: ['WebFetch(domain:https://docs.rs/)']", "network"),

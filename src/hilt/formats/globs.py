@@ -7,7 +7,7 @@
     \\x         matches the character x literally
 
 A glob without "/" matches names at any depth; one with "/" is matched from the folder that is searched. Globs of path
-rules have fewer signs (policy/path_globs.py), and are matched name by name (`start`, `step`).
+rules have no braces (policy/path_globs.py), and are matched name by name (`start`, `step`).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Component(NamedTuple):
     """The glob of one name; `deep` for `**`, which matches any number of folders."""
 
     tokens: tuple[Token, ...]
+    or_tokens: tuple[Token, ...] = ()  # the name may match these instead
 
     @property
     def deep(self) -> bool:
@@ -74,7 +75,7 @@ class Component(NamedTuple):
     def literal(self) -> str | None:
         """The only name that it matches; None if it has a wildcard."""
         names = [token for token in self.tokens if isinstance(token, str) and token != STAR]
-        return "".join(names) if len(names) == len(self.tokens) else None
+        return "".join(names) if len(names) == len(self.tokens) and not self.or_tokens else None
 
 
 Components = tuple[Component, ...]
@@ -141,6 +142,12 @@ def as_written(globs: Iterable[Glob]) -> list[Glob]:
     return written
 
 
+def read_class(glob: str, opened: int) -> tuple[Class, int]:
+    """Return the class whose bracket opens at a position, and the position after it."""
+    reader = _Reader(glob, opened + 1)
+    return reader.character_class(opened), reader.at
+
+
 _Node = Token | list["_Sequence"]
 _Sequence = list[_Node]
 
@@ -148,24 +155,24 @@ _Sequence = list[_Node]
 class _Reader:
     """Parses a glob from left to right."""
 
-    def __init__(self, glob: str) -> None:
+    def __init__(self, glob: str, at: int = 0) -> None:
         self._glob = glob
-        self._at = 0
+        self.at = at
 
     def sequence(self, *, inside: bool) -> _Sequence:
         """Parse up to the end, or up to the comma or brace that ends an alternative."""
         nodes: _Sequence = []
-        while self._at < len(self._glob):
-            character = self._glob[self._at]
+        while self.at < len(self._glob):
+            character = self._glob[self.at]
             if inside and character in ",}":
                 return nodes
-            self._at += 1
+            self.at += 1
             if character == "{":
-                nodes.append(self._alternatives(self._at - 1))
+                nodes.append(self._alternatives(self.at - 1))
             elif character == "}":
-                raise _bad(self._glob, "there is a } without its {", self._at - 1)
+                raise _bad(self._glob, "there is a } without its {", self.at - 1)
             elif character == "[":
-                nodes.append(self._class(self._at - 1))
+                nodes.append(self.character_class(self.at - 1))
             elif character == "*":
                 nodes.append(STAR)
             elif character == "?":
@@ -180,26 +187,27 @@ class _Reader:
         if self._glob.count("{", 0, opened) >= BRACES_MAX:
             raise _bad(self._glob, f"there are more than {BRACES_MAX} braces", opened)
         choices = [self.sequence(inside=True)]
-        while self._at < len(self._glob):
-            character = self._glob[self._at]
-            self._at += 1
+        while self.at < len(self._glob):
+            character = self._glob[self.at]
+            self.at += 1
             if character == "}":
                 return choices
             choices.append(self.sequence(inside=True))
         raise _bad(self._glob, "the { is not closed", opened)
 
-    def _class(self, opened: int) -> Class:
-        negated = self._glob[self._at : self._at + 1] in ("!", "^")
-        self._at += negated
+    def character_class(self, opened: int) -> Class:
+        """Parse the rest of a class."""
+        negated = self._glob[self.at : self.at + 1] in ("!", "^")
+        self.at += negated
         ranges: list[tuple[str, str]] = []
         low = ""  # what a "-" would make the start of a range; nothing after a range or a named class
-        start = self._at
+        start = self.at
         while True:
-            first = self._at == start
+            first = self.at == start
             character = self._next("the [ is not closed", opened)
-            following = self._glob[self._at : self._at + 1]
+            following = self._glob[self.at : self.at + 1]
             if character == "]" and not first:
-                return Class(negated, tuple(ranges), self._glob[opened : self._at])
+                return Class(negated, tuple(ranges), self._glob[opened : self.at])
             if character == "-" and low and following not in ("", "]"):
                 # a range that runs backwards, as in the name [post-id], matches nothing
                 ranges[-1] = (low, self._in_class(self._next("the [ is not closed", opened), opened))
@@ -216,20 +224,20 @@ class _Reader:
 
     def _named(self, opened: int) -> tuple[tuple[str, str], ...]:
         """Parse the rest of a named class, such as [:digit:]; return nothing if its brackets are plain characters."""
-        end = self._glob.find("]", self._at + 1)
-        name = self._glob[self._at + 1 : end - 1]
-        if end <= self._at + 1 or self._glob[end - 1] != ":":
+        end = self._glob.find("]", self.at + 1)
+        name = self._glob[self.at + 1 : end - 1]
+        if end <= self.at + 1 or self._glob[end - 1] != ":":
             return ()
         if name not in _NAMED:
             raise _bad(self._glob, f"there is no class [:{name}:]; the classes are {', '.join(_NAMED)}", opened)
-        self._at = end + 1
+        self.at = end + 1
         return _NAMED[name]
 
     def _next(self, problem: str, at: int | None = None) -> str:
-        if self._at >= len(self._glob):
+        if self.at >= len(self._glob):
             raise _bad(self._glob, problem, len(self._glob) - 1 if at is None else at)
-        self._at += 1
-        return self._glob[self._at - 1]
+        self.at += 1
+        return self._glob[self.at - 1]
 
 
 def _expand(sequence: _Sequence, glob: str) -> list[list[Token]]:
@@ -374,6 +382,8 @@ def _depths(glob: Glob) -> int:
 
 def _pattern(component: Component) -> str:
     """Return the regular expression of a name; a star matches as little as possible and never backtracks."""
+    if component.or_tokens:
+        return f"(?:{_pattern(Component(component.tokens))}|{_pattern(Component(component.or_tokens))})"
     parts = [""]
     for token in component.tokens:
         if token == STAR:

@@ -97,7 +97,7 @@ class PathWatch:
         named: set[str] = set()
         for rule in self.rules:
             glob = _glob(rule)
-            names = path_globs.literal(glob.exact)
+            names = path_globs.first_names(glob)
             if names and all(map(path_globs.matches_any, glob.exact[len(names) :])):
                 named.update(_literal_paths(glob, self._base))
         return named
@@ -152,7 +152,7 @@ class Bars(NamedTuple):
 
 def literal_paths(rulesets: Iterable[RuleSet], base: Base) -> set[str]:
     """Return the literal paths before the first wildcards of path rules."""
-    with_names = (glob for glob in map(_glob, _path_rules(rulesets)) if path_globs.literal(glob.exact))
+    with_names = (glob for glob in map(_glob, _path_rules(rulesets)) if path_globs.first_names(glob))
     return {path for glob in with_names for path in _literal_paths(glob, base)}
 
 
@@ -281,7 +281,7 @@ def _glob(rule: Rule) -> path_globs.PathGlob:
 def _patterns(rule: Rule, base: Base, links: Links) -> Iterable[_PathPattern]:
     glob = _glob(rule)
     yield _PathPattern(rule, "/" if glob.is_absolute else base.root, path_globs.wide(glob))
-    names = path_globs.literal(glob.exact)
+    names = path_globs.first_names(glob)
     for path in _literal_paths(glob, base) if names else ():
         if path in links:
             yield _PathPattern(rule, links[path], glob.folded[len(names) :])
@@ -289,7 +289,7 @@ def _patterns(rule: Rule, base: Base, links: Links) -> Iterable[_PathPattern]:
 
 def _literal_paths(glob: path_globs.PathGlob, base: Base) -> Iterable[str]:
     """Yield the literal path before the first wildcard of a glob, and the same path in the copy."""
-    path = posixpath.join("/" if glob.is_absolute else base.root, *path_globs.literal(glob.exact))
+    path = posixpath.join("/" if glob.is_absolute else base.root, *path_globs.first_names(glob))
     yield path
     if base.copy and (path + "/").startswith(base.root.rstrip("/") + "/"):
         yield base.copy + path[len(base.root.rstrip("/")) :]

@@ -1,25 +1,29 @@
-"""Globs of path rules: `*` and `?` inside a name, `**` for any number of folders, a backslash before a plain character.
+"""Globs of path rules: `*`, `?` and `[a-z]` inside a name, `**` for any number of folders, a backslash before a plain
+character.
 
     glob       = [ "/" | "~/" | "./" ] component *( "/" component )
-    component  = "**" | 1*( character | "*" | "?" | "\\" character )
+    component  = "**" | 1*( character | "*" | "?" | class | "\\" character )     (class: see hilt.formats.globs)
 
 A glob is relative to the workspace unless it starts with "/" or "~/". An allow matches narrowly: the whole path,
 exactly as written. A deny or ask matches broadly: also everything below, a glob without "/" at any depth, and names
-that some file systems treat as equal.
+that some file systems treat as equal. Folders may be named [id]: for an allow, brackets are plain characters; a deny or
+ask matches names both as written and by the class.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from hilt.formats import globs
-from hilt.formats.globs import STAR, BadGlob, Component, Components, Token
+from hilt.formats.globs import STAR, BadGlob, Class, Component, Components, Token
 from hilt.formats.names import fold
 from hilt.policy.subject import Touched
 
 Match = Literal["yes", "maybe", "no"]
 
 MAX_LENGTH = 2000
+_CLASS_MAX = 1000  # characters of a class; a larger one matches any character
 
 _DEEP = Component((STAR, STAR))
 
@@ -55,7 +59,8 @@ def parse(source: str, home: str) -> PathGlob:
         if text == "..":
             raise BadGlob(".. is not supported in a path glob")
         components.append(_DEEP if text == "**" else _component(text))
-    return PathGlob(source, is_absolute, tuple(components), tuple(map(_fold_component, components)))
+    exact = tuple(Component(tuple(_without_classes(component.tokens))) for component in components)
+    return PathGlob(source, is_absolute, exact, tuple(map(_fold_component, components)))
 
 
 def covers(glob: PathGlob, touched: Touched) -> bool:
@@ -97,6 +102,11 @@ def literal(components: Components) -> list[str]:
     return first
 
 
+def first_names(glob: PathGlob) -> list[str]:
+    """Return the names before the first wildcard, as written."""
+    return literal(glob.exact)[: len(literal(glob.folded))]
+
+
 def matches_any(component: Component) -> bool:
     """Whether a component matches every name."""
     return all(token == STAR for token in component.tokens)
@@ -129,7 +139,14 @@ def _component(text: str) -> Component:
             if position == len(text):
                 raise BadGlob("a backslash must be followed by a character")
             tokens.append(text[position])
-        elif character in "[]{}":
+        elif character == "[":
+            try:
+                token, position = globs.read_class(text, position)
+            except BadGlob as error:
+                raise BadGlob(f"{error}; write \\[ for the literal character") from None
+            tokens.append(token)
+            continue
+        elif character in "{}":
             raise BadGlob(f"{character} is not supported in a path glob; write \\{character} for the literal character")
         elif character == "*":
             if tokens[-1:] == [STAR]:
@@ -141,14 +158,34 @@ def _component(text: str) -> Component:
     return Component(tuple(tokens))
 
 
+def _without_classes(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Yield tokens with the brackets of classes as plain characters."""
+    for token in tokens:
+        yield from token.source if isinstance(token, Class) else [token]
+
+
+def _fold_class(token: Class) -> Class | None:
+    """Return a class that matches the folded names that the class matches; None for any character."""
+    codes = [range(ord(low), ord(high) + 1) for low, high in token.ranges]
+    if token.negated or sum(map(len, codes)) > _CLASS_MAX:
+        return None
+    folded = sorted({fold(chr(code)) for part in codes for code in part if not 0xD800 <= code < 0xE000})
+    return token._replace(ranges=tuple((character, character) for character in folded if len(character) == 1))
+
+
 def _fold_component(component: Component) -> Component:
     """Fold the literal characters of a component; adjacent ones together."""
+    plain = tuple(_without_classes(component.tokens))
+    return Component(_fold(component.tokens), () if plain == component.tokens else _fold(plain))
+
+
+def _fold(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     folded: list[Token] = []
     run = ""
-    for token in (*component.tokens, STAR):
+    for token in (*tokens, STAR):
         if isinstance(token, str) and token != STAR:
             run += token
             continue
-        folded += [*fold(run), token]
+        folded += [*fold(run), _fold_class(token) if isinstance(token, Class) else token]
         run = ""
-    return Component(tuple(folded[:-1]))
+    return tuple(folded[:-1])
