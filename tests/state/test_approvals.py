@@ -152,6 +152,25 @@ def test_a_caller_cannot_exceed_the_limit_by_choosing_names(approvals, names, li
     assert code(lambda: ask_as("more")) == "limit_exceeded"
 
 
+def test_large_calls_do_not_fill_the_disk(approvals, tmp_path, monkeypatch):
+    monkeypatch.setattr("hilt.state.approvals.STORED_BYTES", 10_000)
+
+    def ask_large(session: str) -> Approval:
+        asked = CALL._replace(arguments={"content": "x" * 2000})
+        return approvals.ask("w", session, session, asked, seconds=60)
+
+    pending = [ask_large(session) for session in "abcd"]
+    assert code(lambda: ask_large("e")) == "limit_exceeded"
+    assert ask_large("d").id == pending[-1].id
+
+    change(tmp_path, "UPDATE approvals SET state='used' WHERE session<>'a'")
+    later = [ask_large(session) for session in "efg"]
+    change(tmp_path, "UPDATE approvals SET state='expired' WHERE session<>'a'")
+    ask_large("h")
+    assert [approvals.find(item.id).session for item in (pending[0], pending[-1], *later)] == list("adefg")
+    assert [code(lambda id=item.id: approvals.find(id)) for item in pending[1:3]] == ["not_found"] * 2
+
+
 def test_old_finished_questions_are_deleted(approvals, tmp_path):
     old, recent = ask(approvals, "old", seconds=0), ask(approvals, "kept", seconds=0)
     change(tmp_path, "UPDATE approvals SET expires_at=expires_at-? WHERE id=?", 8 * 86400 * 10**9, old.id)

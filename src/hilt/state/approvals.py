@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # so that a model cannot fill the disk or a person's screen; callers choose the names of sessions and their own
 PENDING_MAX = {"session": 100, "calling program": 200, "workspace": 300, "user": 1000}
+STORED_BYTES = 64 << 20  # of all pending calls together, and of the settled ones that are kept
 KEPT_DAYS = 7  # how long settled approvals are kept for review
 POLL_SECONDS = 0.25  # how often to check for the answer of another process
 REASON_CHARACTERS = 2000
@@ -130,10 +131,10 @@ class Approvals:
                     db.execute("UPDATE approvals SET state='expired', expires_at=? WHERE id=?", (now, approval.id))
             query = (
                 "SELECT sum(workspace=? AND session=?), sum(json_extract(asked, '$.client')=?), sum(workspace=?), "
-                "count(*) FROM approvals WHERE state='pending'"
+                "count(*), sum(length(asked)) FROM approvals WHERE state='pending'"
             )
             client = _storable(asked.client) or None  # those without a name are not one program
-            counts = db.execute(query, (workspace, session, client, workspace)).fetchone()
+            *counts, size = db.execute(query, (workspace, session, client, workspace)).fetchone()
             for (owner, limit), count in zip(PENDING_MAX.items(), counts, strict=True):
                 if (count or 0) >= limit:
                     raise ToolError(
@@ -141,7 +142,14 @@ class Approvals:
                         f"{limit} calls of this {owner} are already pending approval.",
                         suggestion="Wait until the user has answered some of them.",
                     )
-            values = (*new[:4], _encoded(asked), *new[5:], *note(db))
+            encoded = _encoded(asked)
+            if (size or 0) + len(encoded) > STORED_BYTES:
+                raise ToolError(
+                    "limit_exceeded",
+                    f"With this call, the calls that are pending approval would have more than {STORED_BYTES} bytes.",
+                    suggestion="Wait until the user has answered some of them, or split the call.",
+                )
+            values = (*new[:4], encoded, *new[5:], *note(db))
             marks = ",".join("?" * len(values))
             db.execute(f"INSERT INTO approvals ({_COLUMNS}, run, parent, agent) VALUES ({marks})", values)  # noqa: S608  # constants only
             return new
@@ -410,9 +418,13 @@ def _grounds(asked: ApprovalRequest) -> tuple[object, ...]:
 
 
 def _expire(db: sqlite3.Connection, now: int) -> None:
-    """Mark expired approvals; delete old approvals and expired grants."""
+    """Mark expired approvals; delete old approvals, those that exceed the limit, and expired grants."""
     db.execute("UPDATE approvals SET state='expired' WHERE state='pending' AND expires_at<=?", (now,))
     db.execute("DELETE FROM approvals WHERE expires_at<?", (now - KEPT_DAYS * 86400 * _SECOND,))
+    settled = "state IN ('denied','used','expired')"
+    sizes = f"SELECT rowid, sum(length(asked)) OVER (ORDER BY rowid DESC) AS size FROM approvals WHERE {settled}"  # noqa: S608  # constants only
+    oldest = f"SELECT max(rowid) FROM ({sizes}) WHERE size>?"  # noqa: S608
+    db.execute(f"DELETE FROM approvals WHERE {settled} AND rowid<=({oldest})", (STORED_BYTES,))  # noqa: S608
     db.execute("DELETE FROM grants WHERE expires_at<=?", (now,))
 
 
