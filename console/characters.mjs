@@ -5,9 +5,9 @@ import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const SPACES = /[\p{Zs}--[ ]]/v;
-// also: the blank Braille pattern, replacements of other objects, and two fillers that Unicode does not list
+// also: the blank Braille pattern, replacements of other objects, and fillers and blank signs that Unicode does not list
 const HIDDEN =
-  /[[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u2800\ufffc\ufffe\uffff\u{16fe4}\u{1d159}]--[\t\n]]/v;
+  /[[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u2800\ufffc\ufffe\uffff\u{13441}\u{13442}\u{16fe4}\u{1d159}]--[\t\n]]/v;
 // format characters with a shape of their own, which is around or above the digits that follow
 const SHAPED = /[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}]/u;
 

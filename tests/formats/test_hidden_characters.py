@@ -19,7 +19,7 @@ SHAPED = {0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6DD, 0x70F, 0x890, 0x891, 
 # of every kind: controls, joiners, fillers, blanks, bidirectional controls, selectors, tags, spaces
 EXAMPLES = (
     "\x00\x1b\x7f\x85\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u180b\u180e\u2000\u200a\u200b\u200c\u200d\u200e\u2028\u202e"
-    "\u202f\u2060\u2062\u2066\u206f\u2800\u3000\u3164\ufe00\ufe0f\ufeff\uffa0\ufff9\ufffc\U0001bca0\U0001d159\U0001d173"
+    "\u202f\u2060\u2062\u2066\u206f\u2800\u3000\u3164\ufe00\ufe0f\ufeff\uffa0\ufff9\ufffc\U00013441\U0001bca0\U0001d159\U0001d173"
     "\U000e0001\U000e0041\U000e0100"
 )
 ORDINARY = [

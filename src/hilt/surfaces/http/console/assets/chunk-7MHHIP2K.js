@@ -1,4 +1,4 @@
-import{d,n as s,r,t as a}from"./chunk-I5UCRAXP.js";var u=200,f={created:"good",modified:"warn",deleted:"bad"},p={completed:["\u2713","done"],in_progress:["\u25D0","in progress"],pending:["\u25CB","to do"],cancelled:["\u2715","cancelled"]};function $({rows:e,draw:l,name:i="",noun:t="row"}){let[n,o]=d(u);return s`
+import{d,n as s,r,t as a}from"./chunk-N2E7E6HP.js";var u=200,f={created:"good",modified:"warn",deleted:"bad"},p={completed:["\u2713","done"],in_progress:["\u25D0","in progress"],pending:["\u25CB","to do"],cancelled:["\u2715","cancelled"]};function $({rows:e,draw:l,name:i="",noun:t="row"}){let[n,o]=d(u);return s`
     <ul class=${i}>${e.slice(0,n).map(l)}</ul>
     ${e.length>n&&s`<button type="button" onClick=${()=>o(n*5)}>Show more of ${a(e.length,t)}</button>`}
   `}function b({view:e}){let l=Array.isArray(e.groups)?e.groups:[{label:"",files:e.files}],i=l.flatMap(({label:o,files:c})=>[...o?[{label:o}]:[],...c]),t=l.reduce((o,c)=>o+c.files.length,0),n=Number.isFinite(e.total)?e.total:t;return s`

@@ -1,4 +1,4 @@
-import{A as L,C as O,E as w,H as m,K as S,L as R,M as g,e as k,f as T,h as v,t as c,u as N,v as u,x as d,y as f,z as x}from"./chunk-V2BFITON.js";import{d as C,n as s,p as l,r as p,z as A}from"./chunk-I5UCRAXP.js";import"./chunk-OOJM4CTU.js";var j={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},M={allow:"good",ask:"warn",deny:"bad"};function V(){let{data:t,error:o,isLoading:e,reload:r}=S("/v1/settings",{on:["host","server"],every:1e4});return s`
+import{A as L,C as O,E as w,H as m,K as S,L as R,M as g,e as k,f as T,h as v,t as c,u as N,v as u,x as d,y as f,z as x}from"./chunk-OTZEVIFT.js";import{d as C,n as s,p as l,r as p,z as A}from"./chunk-N2E7E6HP.js";import"./chunk-OOJM4CTU.js";var j={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},M={allow:"good",ask:"warn",deny:"bad"};function V(){let{data:t,error:o,isLoading:e,reload:r}=S("/v1/settings",{on:["host","server"],every:1e4});return s`
     <${N} title="Settings" actions=${t&&s`<span class="muted mono">${l(t.workspace)}</span>`}>
       <${d} error=${o} retry=${r} />
       ${e&&s`<${f} />`}

@@ -1,4 +1,4 @@
-import{b as F,c as X}from"./chunk-4ES7KF2C.js";import{b as j}from"./chunk-JEDF27FZ.js";import{a as I,b as _}from"./chunk-Y736C2TJ.js";import{a as v,b as R}from"./chunk-I33PQMXX.js";import{D as E,E as L,q as y,t as k}from"./chunk-V2BFITON.js";import{a as x,d,e as N,f as O,g as D,h as f,n,o as T,p as b,r as m,s as g,t as S}from"./chunk-I5UCRAXP.js";var Q=6e4;function H({view:t}){let{content:e,language:s,path:o,created:r,lineCount:i}=t,$=Number.isInteger(t.firstLine)?t.firstLine:1;return n`
+import{b as F,c as X}from"./chunk-7MHHIP2K.js";import{b as j}from"./chunk-CGVARZRQ.js";import{a as I,b as _}from"./chunk-HOPPGRH4.js";import{a as v,b as R}from"./chunk-ATZ5GOGL.js";import{D as E,E as L,q as y,t as k}from"./chunk-OTZEVIFT.js";import{a as x,d,e as N,f as O,g as D,h as f,n,o as T,p as b,r as m,s as g,t as S}from"./chunk-N2E7E6HP.js";var Q=6e4;function H({view:t}){let{content:e,language:s,path:o,created:r,lineCount:i}=t,$=Number.isInteger(t.firstLine)?t.firstLine:1;return n`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${m(typeof o=="string"?o:"",300)}</span>
@@ -21,7 +21,7 @@ import{b as F,c as X}from"./chunk-4ES7KF2C.js";import{b as j}from"./chunk-JEDF27
         `)}</pre>
       ${u.length>w&&n`<button type="button" onClick=${q}>Show more of ${S(u.length,"line")}</button>`}
     </div>
-  `}function Z({text:t,scope:e},s,o){return e?n`<span key=${s} class=${`syntax-${e}`}>${o(t)}</span>`:o(t)}function P({view:t}){let e=D(null),[s,o]=d(!1);return O(()=>{let r=!0;return import("./rendering-MD4MZEAD.js").then(({rendered:i})=>{r&&(e.current.replaceChildren(i(t.content)),o(!0))},()=>{}),()=>r=!1},[t.content]),n`
+  `}function Z({text:t,scope:e},s,o){return e?n`<span key=${s} class=${`syntax-${e}`}>${o(t)}</span>`:o(t)}function P({view:t}){let e=D(null),[s,o]=d(!1);return O(()=>{let r=!0;return import("./rendering-NUXKJ3U5.js").then(({rendered:i})=>{r&&(e.current.replaceChildren(i(t.content)),o(!0))},()=>{}),()=>r=!1},[t.content]),n`
     ${typeof t.sourceUrl=="string"&&n`<p class="muted mono">${m(t.sourceUrl,300)}</p>`}
     <div class="markdown" ref=${e}></div>
     ${!s&&n`<${L} text=${t.content} />`}
