@@ -1,6 +1,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PATIENTLY := sh scripts/patiently.sh
+PIP := $(PATIENTLY) "still installing" $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
 STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py \
 	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py \
@@ -49,7 +50,7 @@ CHECK_TYPES = $(BIN)/mypy $(if $(CI),--cache-dir=/dev/null) $(CODE)
 # all tests again.
 .PHONY: test
 test: lint ## run the checks and the tests
-	PYTHONDONTWRITEBYTECODE= sh scripts/beside.sh "$(CHECK_TYPES)" \
+	PYTHONDONTWRITEBYTECODE= $(PATIENTLY) "still testing" sh scripts/beside.sh "$(CHECK_TYPES)" \
 		sh scripts/in_memory.sh $(PYTEST) $(shell expr $(CORES) \* 2)
 
 .PHONY: quick
@@ -179,5 +180,5 @@ $(RELEASE)/.installed: requirements/release.txt | $(VENV)/.setup
 
 $(VENV)/.programs: requirements/programs.sh requirements/package.json requirements/package-lock.json $(VENV)/.dev
 	@echo "Installing the programs that the tests need into $(VENV)"
-	@sh requirements/programs.sh install $(VENV)
+	@$(PATIENTLY) "still installing" sh requirements/programs.sh install $(VENV)
 	@touch $@

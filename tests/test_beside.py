@@ -50,3 +50,11 @@ def test_a_check_that_is_still_running_ends_when_the_program_is_interrupted():
     assert os.read(ours, 1) == b""  # no process has the other end
     os.close(ours)
     assert (result.returncode, result.stdout) == (130, "")
+
+
+def test_patience_passes_on_the_status_and_leaves_no_clock_behind():
+    patiently = BESIDE.with_name("patiently.sh")
+    result = subprocess.run(["sh", str(patiently), "x", "sh", "-c", "echo a; exit 3"], capture_output=True, timeout=50)
+
+    # the pipes would stay open while a clock held them
+    assert (result.returncode, result.stdout) == (3, b"a\n")

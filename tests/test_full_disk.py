@@ -272,3 +272,18 @@ def test_doctor_reports_a_full_disk(base, disk):
 
     assert report.returncode == 1
     assert b"0 KB free; calls are refused below 128 KB" in report.stdout
+
+
+@pytest.mark.parametrize("words", [("rules", "add", "Read", "--ask", "--user", "--yes"), ("state", "backup", "BACKUP")])
+def test_a_full_disk_for_other_files_is_not_missing_permission(base, words):
+    full = SmallDisk(os.path.join(base, "full"))
+    command = Command(base)
+    command.environ["HILT_CONFIG_DIR"] = full.path
+    command.run("call", "list_dir")
+    try:
+        full.fill()
+        done = command.run(*[os.path.join(full.path, "backup.tar.gz") if word == "BACKUP" else word for word in words])
+    finally:
+        full.close()
+
+    assert (done.returncode, done.stderr.partition(b":")[0]) == (1, b"resource_limit"), done.stderr.decode()

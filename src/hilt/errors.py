@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "lsp_unavailable": "Install the language server named in the error.",
     "no_display": "Desktop tools need a display; continue without them.",
     "stale_elements": "Take a new screenshot, then use its numbers.",
+    "port_in_use": "Choose another port; port 0 selects any free port.",
     "limit_exceeded": "Wait for running work to finish, then send the call again.",
     "busy": "Send the call again in a moment.",
     "no_model": "Set model.name in config.toml, HILT_MODEL or --model.",
@@ -82,6 +83,13 @@ class ToolError(Exception):
         self.message = message
         self.suggestion = suggestion if suggestion is not None else _default_suggestion(code)
         self.details = details
+
+
+def file_error_code(error: OSError) -> str:
+    """Return the code of an error of the file system that says nothing about the path itself."""
+    from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC
+
+    return "resource_limit" if error.errno in (EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC) else "permission_denied"
 
 
 def missing_argument(action: str, name: str) -> ToolError:

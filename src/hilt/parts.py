@@ -17,7 +17,7 @@ from hilt.catalog import Catalog, built_in_names
 from hilt.config import RuntimePaths, Settings
 from hilt.custom.toolbox import Toolbox
 from hilt.declaration import Tool
-from hilt.errors import ToolError
+from hilt.errors import ToolError, file_error_code
 from hilt.lazy import Lazy
 from hilt.loaders import ProjectFile, folders, guarded, paths_of, writable_places
 from hilt.policy.paths import ASKED, PROTECTED, PathRules, without
@@ -517,7 +517,7 @@ def open_parts(workspace: str, environ: Mapping[str, str], flags: Mapping[str, A
         places.make_state_dir(state)
     except OSError as error:
         raise ToolError(
-            "permission_denied",
+            file_error_code(error),
             f"The state directory {state} cannot be created: {os.strerror(error.errno or 0)}.",
             suggestion="Set HILT_STATE_DIR to a writable folder.",
         ) from error

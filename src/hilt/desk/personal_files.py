@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from hilt import loaders
-from hilt.errors import ToolError
+from hilt.errors import ToolError, file_error_code
 from hilt.formats.invisible import one_line
 from hilt.text.diffing import compare, stripped
 
@@ -107,8 +107,12 @@ def read_bytes(path: str) -> bytes | None:
 def _failed(path: str, error: OSError | loaders.UnreadableFile) -> ToolError:
     if isinstance(error, loaders.UnreadableFile):
         return ToolError(error.code, f"{one_line(path)}: {one_line(str(error))}.")
-    code = "not_a_file" if isinstance(error, IsADirectoryError | NotADirectoryError) else "permission_denied"
-    return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.")
+    code = "not_a_file" if isinstance(error, IsADirectoryError | NotADirectoryError) else file_error_code(error)
+    return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.", suggestion=_advice(code))
+
+
+def _advice(code: str) -> str | None:
+    return "Free disk space, then try again." if code == "resource_limit" else None
 
 
 def write_whole(target: str, files: Mapping[str, bytes], programs: Collection[str] = ()) -> None:
@@ -131,8 +135,9 @@ def explained(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        code = file_error_code(error)
         raise ToolError(
-            "permission_denied",
+            code,
             f"{one_line(path)}: {os.strerror(error.errno or 0)}.",
-            suggestion="Check that you can write to the folder around it.",
+            suggestion=_advice(code) or "Check that you can write to the folder around it.",
         ) from error

@@ -564,7 +564,7 @@ def _rate_ip(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Com
 
 def _rate_hilt(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
-    verbs = ("approve", "deny", "trust", "grants", "config", "install", "remove", "serve")
+    verbs = ("approve", "deny", "trust", "grants", "rules", "config", "install", "remove", "serve")
     operands = programs.positionals(values)
     if None in operands[:2] or any(operand in verbs for operand in operands[:2]):
         return Rated("dangerous", "only a person may change the permissions of hilt, its tools and its skills")

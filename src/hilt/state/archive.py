@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
 from hilt import __version__
-from hilt.errors import ToolError
+from hilt.errors import ToolError, file_error_code
 from hilt.formats.times import rfc3339
 from hilt.state import tables, trail
 from hilt.state.directory import Writing
@@ -49,7 +49,7 @@ def write(state: str, path: str) -> int:
     except FileExistsError:
         raise ToolError("already_exists", f"{path} exists.", suggestion="Choose another name.") from None
     except OSError as error:
-        raise ToolError("permission_denied", f"{path}: {os.strerror(error.errno or 0)}.") from error
+        raise _unwritten(path, error) from error
     try:
         with open(descriptor, "wb") as file, _folder(state) as copies:
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
@@ -57,9 +57,15 @@ def write(state: str, path: str) -> int:
             file.flush()
             os.fsync(file.fileno())
             return os.fstat(file.fileno()).st_size
-    except BaseException:
+    except BaseException as error:
         os.unlink(path)
+        if isinstance(error, OSError):
+            raise _unwritten(path, error) from error
         raise
+
+
+def _unwritten(path: str, error: OSError) -> ToolError:
+    return ToolError(file_error_code(error), f"{path}: {os.strerror(error.errno or 0)}.")
 
 
 @contextmanager

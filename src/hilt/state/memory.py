@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hilt.errors import ToolError
+from hilt.errors import ToolError, file_error_code
 from hilt.places import utf8_path
 from hilt.state.db import Database
 from hilt.state.locks import held
@@ -270,7 +270,7 @@ class Memory:
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
             message = f"The memory cannot be opened: {reason}."
-            raise ToolError("permission_denied", message, suggestion=_ADVICE) from error
+            raise ToolError(file_error_code(error), message, suggestion=_ADVICE) from error
         except sqlite3.DatabaseError as error:
             raise ToolError("internal", f"memory.db cannot be used: {error}.", suggestion=_DAMAGED) from error
         except ToolError as error:

@@ -89,7 +89,10 @@ def test_pending_approvals_are_listed_for_one_workspace(command, approvals, id):
 def test_an_empty_list_of_approvals_says_so(tmp_path):
     command = Command(str(tmp_path))
 
-    assert status_and_text(command, "approve") == (0, "No calls are waiting for approval.\n")
+    assert status_and_text(command, "approve") == (
+        0,
+        "No calls are waiting for approval. What was asked before: hilt log\n",
+    )
     assert not os.path.exists(command.state)
 
 
@@ -229,7 +232,10 @@ def test_a_usage_error_is_reported(command, words):
 
 
 def test_grants_are_listed_and_revoked(command, approvals):
-    assert status_and_text(command, "grants") == (0, "There are no grants.\n")
+    assert status_and_text(command, "grants") == (
+        0,
+        "There are no grants: the answer always to an approval stores one.\n",
+    )
     grant = approvals.add_grant(
         "w", "Bash(\x1b[2Jmake:*)", by="me", folder="/homes/me/p", expires=time.time_ns() + 10**15
     )
@@ -238,7 +244,10 @@ def test_grants_are_listed_and_revoked(command, approvals):
     text = status_and_text(command, "grants", "list")[1]
     assert f"{grant.id}  Bash(␛[2Jmake:*)\n  in /homes/me/p, since " in text
     assert ", until " in text
-    assert status_and_text(command, "grants", "--workspace", ".")[1] == "There are no grants.\n"
+    assert (
+        status_and_text(command, "grants", "--workspace", ".")[1]
+        == "There are no grants: the answer always to an approval stores one.\n"
+    )
 
     listed = json.loads(status_and_text(command, "grants", "--json")[1])
     assert [(item["id"], item["rule"], item["folder"]) for item in listed] == [

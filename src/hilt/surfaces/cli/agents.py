@@ -17,6 +17,7 @@ from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.layout import list_row, local_time, print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
+from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.oneshot import request
 from hilt.surfaces.opening import open_runtime
 
@@ -145,7 +146,8 @@ def _cancel(options: Options, arguments: Namespace) -> int:
 
 
 def _apply(options: Options, arguments: Namespace) -> int:
-    with open_runtime(options, keeps_jobs=False, **person()) as runtime:
+    wait = Waiting("applying")
+    with open_runtime(options, keeps_jobs=False, **person(wait.paused)) as runtime, wait:
         note, is_complete = desk.apply_worktree(runtime, _find_agent(runtime, arguments.id).id)
     sys.stdout.write(inert(note or "The worktree has no changes.") + "\n")
     return 0 if is_complete else 1

@@ -146,7 +146,7 @@ def _deny(_: Terminal, options: Options, arguments: Namespace) -> int:
 
 def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
     if not pending:
-        sys.stdout.write("No calls are waiting for approval.\n")
+        sys.stdout.write("No calls are waiting for approval. What was asked before: hilt log\n")
         return 0
     page = screen.page()
     for approval in pending:

@@ -18,6 +18,7 @@ from hilt.schema import Schema
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
+from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.oneshot import closed_by_signals, request
 from hilt.surfaces.opening import open_runtime
 
@@ -44,11 +45,13 @@ JSON. hilt call TOOL --help lists the arguments of a tool."""
 def _run(options: Options, arguments: Namespace) -> int:
     raw: bool = arguments.raw
     try:
-        with open_runtime(options, keeps_jobs=False, **person()) as runtime, closed_by_signals(runtime):
+        wait = Waiting(arguments.tool)
+        with open_runtime(options, keeps_jobs=False, **person(wait.paused)) as runtime, closed_by_signals(runtime):
             pairs = typed_arguments(runtime, arguments.tool, arguments.pairs, f"hilt call {arguments.tool}")
             args = {**arguments.json, **pairs}
             call = Call(arguments.tool, args)
-            result = request(runtime, options, call)
+            with wait:
+                result = request(runtime, options, call)
             if arguments.text and result.ok:
                 sys.stdout.write(_plain(result))
                 return 0

@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "approve": CliCommand("Review calls that wait for approval"),
         "deny": CliCommand("Deny a call that waits for approval", "hilt.surfaces.cli.approve", "build_deny"),
         "grants": CliCommand("List and revoke standing approvals"),
+        "rules": CliCommand("List, add and remove rules on calls"),
         "trust": CliCommand("Trust project files that can run code"),
     },
     "Records": {

@@ -77,7 +77,7 @@ def _check(options: Options, arguments: Namespace) -> int:
         sys.stdout.write(inert(f"{problem.where}: {'note: ' if problem.only_note else ''}{problem.text}\n"))
     for path in (sources.personal, sources.project):
         if not any(problem.place == path for problem in broken):
-            sys.stdout.write(inert(f"{path}: {'OK' if os.path.lexists(path) else 'not found'}\n"))
+            sys.stdout.write(inert(f"{path}: OK{'' if os.path.lexists(path) else ' (not found)'}\n"))
     if broken:
         only_asks = all(problem.asks for problem in broken)
         sys.stdout.write(f"Calls {'prompt' if only_asks else 'are refused'} until you fix this.\n")

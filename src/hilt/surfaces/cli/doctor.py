@@ -12,6 +12,7 @@ from hilt.desk.diagnosis import Finding, diagnose
 from hilt.surfaces.cli.config import sources_of
 from hilt.surfaces.cli.layout import print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
+from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.opening import open_runtime
 
 _GROUPS = {"Works": ("ok",), "Needs you": ("wrong", "limited"), "Optional": ("missing",)}
@@ -35,7 +36,8 @@ not installed. The exit status is 1 if anything does not work."""
 def _run(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.resident import ask
 
-    findings = diagnose(partial(sources_of, options), partial(open_runtime, options))
+    with Waiting("checking"):
+        findings = diagnose(partial(sources_of, options), partial(open_runtime, options))
     findings.append(Finding("ok", "resident", ask("status") or "not running; each call starts its own process"))
     if arguments.json:
         print_json(findings)

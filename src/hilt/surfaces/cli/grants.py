@@ -37,7 +37,9 @@ def _list(_: Terminal, options: Options, arguments: Namespace) -> int:
     if arguments.json:
         rows = [grant._asdict() for grant in grants]
         return print_json([{name: row[name] for name in row if name != "workspace"} for row in rows])
-    sys.stdout.write("".join(map(_grant, grants)) or "There are no grants.\n")
+    sys.stdout.write(
+        "".join(map(_grant, grants)) or "There are no grants: the answer always to an approval stores one.\n"
+    )
     return 0
 
 

@@ -22,6 +22,7 @@ from hilt.surfaces.cli.mcp_install import mode_of, path_note, proposal
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import change_text, refuse_tools, run_for_person
 from hilt.surfaces.cli.trust import trust_file
+from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Terminal
 
@@ -86,7 +87,7 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 def _set_up(options: Options, say: Callable[[str], object], choose: Callable[[list[Offer]], list[Offer]] | None) -> int:
     """Show what can be written, and write what is chosen; without `choose`, show every change."""
-    with open_runtime(options) as runtime:
+    with Waiting("looking at the project and the sandbox"), open_runtime(options) as runtime:
         root = runtime.parts.root
         project = runtime.call("detect_project").data or {}
         findings = sandbox(runtime.parts.surroundings)

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -26,31 +27,39 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Namespace, Options, Run
 
 
-def person() -> dict[str, Any]:
-    """Return the callbacks that prompt the person at this terminal; empty if there is none."""
+Pause = Callable[[], AbstractContextManager[None]]
+
+
+def person(pause: Pause = nullcontext) -> dict[str, Any]:
+    """Return the callbacks that prompt the person at this terminal; empty if there is none.
+
+    A prompt is shown within `pause`.
+    """
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return {}
 
     one_at_a_time = threading.Lock()
     return {
-        "asker": PersonPrompt(partial(_approve, one_at_a_time)),
-        "questioner": PersonPrompt(partial(_answer, one_at_a_time)),
+        "asker": PersonPrompt(partial(_approve, one_at_a_time, pause)),
+        "questioner": PersonPrompt(partial(_answer, one_at_a_time, pause)),
     }
 
 
-def _approve(one_at_a_time: threading.Lock, asked: ApprovalRequest, settled: int | None) -> UserAnswer:
+def _approve(one_at_a_time: threading.Lock, pause: Pause, asked: ApprovalRequest, settled: int | None) -> UserAnswer:
     """Prompt the person at this terminal to approve a call, one prompt at a time."""
     from hilt.surfaces.terminal_prompt import prompt
 
-    with one_at_a_time, controlling_terminal(settled) as screen:
+    with one_at_a_time, pause(), controlling_terminal(settled) as screen:
         answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
         screen.write(note_elsewhere(settled))
     return answer
 
 
-def _answer(one_at_a_time: threading.Lock, questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
+def _answer(
+    one_at_a_time: threading.Lock, pause: Pause, questions: Sequence[Any], settled: int | None
+) -> dict[str, Any]:
     """Ask the questions on the terminal of this process; return the answers by question."""
-    with one_at_a_time, controlling_terminal(settled) as screen:
+    with one_at_a_time, pause(), controlling_terminal(settled) as screen:
         try:
             return ask_all(screen, questions)
         finally:

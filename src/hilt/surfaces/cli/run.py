@@ -18,6 +18,7 @@ from hilt.output.terminal import inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
+from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.oneshot import ENDING_SECONDS
 from hilt.surfaces.opening import open_runtime
 
@@ -105,10 +106,13 @@ def _run(options: Options, arguments: Namespace) -> int:
         raise Usage("hilt run needs a prompt")
     if arguments.durable and (arguments.continued is not None or arguments.agent_command):
         raise Usage("--durable cannot be combined with --continue or --agent-command")
-    printer = JsonPrinter() if arguments.json else Printer()
+    wait = Waiting("working")
+    wait.is_held = arguments.json
+    printer = JsonPrinter() if arguments.json else Printer(wait)
     try:
         run = _durably if arguments.durable and not arguments.show_prompt else _in_session
-        status = run(options, arguments, prompt, printer.show)
+        with wait:
+            status = run(options, arguments, prompt, printer.show, person(wait.paused))
     except ToolError as error:
         if error.code not in ("no_model", "runtime_missing") and not arguments.json:
             raise
@@ -120,7 +124,11 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 
 def _in_session(
-    options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]
+    options: Options,
+    arguments: Namespace,
+    prompt: TypedPrompt,
+    emit: Callable[[events.Event], None],
+    people: dict[str, Any],
 ) -> int:
     settings = model_settings(arguments)
     agent = arguments.agent or ""
@@ -132,7 +140,6 @@ def _in_session(
         session = continued.session
         prompt = prompt._replace(typed=continued.prompt or prompt.typed)
         agent = agent or continued.agent
-    people = person()
     gc.disable()  # imports create no garbage worth collecting
     options = {**options, "session": session}
     role = conversations.RunRole()
@@ -167,12 +174,17 @@ def _in_session(
             runtime.give_up(ENDING_SECONDS)
 
 
-def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]) -> int:
+def _durably(
+    options: Options,
+    arguments: Namespace,
+    prompt: TypedPrompt,
+    emit: Callable[[events.Event], None],
+    people: dict[str, Any],
+) -> int:
     """Run the task in this process, as a durable agent."""
     import signal
     import threading
 
-    people = person()
     options = {**options, "session": options.get("session") or new_id()}
     with open_runtime(options, settings=model_settings(arguments), **people) as runtime:
         try:
@@ -246,7 +258,8 @@ class JsonPrinter:
 class Printer:
     """Prints events for a person: the answer as it streams on a terminal, only the last message elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait: Waiting) -> None:
+        self._wait = wait
         self._streams = sys.stdout.isatty()
         self._at_start = True  # of a line
 
@@ -281,11 +294,14 @@ class Printer:
             self._line(f"session {session}")
 
     def _write(self, text: str) -> None:
+        self._wait.clear()
         sys.stdout.write(inert(text) if self._streams else text)
         sys.stdout.flush()
         self._at_start = text.endswith("\n") if text else self._at_start
+        self._wait.is_held = not self._at_start
 
     def _line(self, text: str) -> None:
+        self._wait.clear()
         if self._streams and not self._at_start:
             self._write("\n")
         sys.stderr.write(f"{inert(text)}\n")

@@ -15,6 +15,7 @@ from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.layout import print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import person
+from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.opening import open_runtime
 
 _SHOWN = 20
@@ -61,7 +62,8 @@ def _run(options: Options, arguments: Namespace, *, action: str, **args: Any) ->
     if "id" in arguments:
         args["id"] = arguments.id
     try:
-        with open_runtime(options, **person()) as runtime:
+        wait = Waiting(f"undo {action}")
+        with open_runtime(options, **person(wait.paused)) as runtime, wait:
             if action == "clear":
                 runtime.parts.trail.release_reserve()
             result = runtime.request(Call("undo", {"action": action, **args}))
@@ -98,13 +100,14 @@ def _print_list(data: dict[str, Any]) -> None:
 
 def _last(options: Options, arguments: Namespace) -> int:
     try:
-        with open_runtime(options, **person()) as runtime:
-            return _undo_last(runtime, arguments)
+        wait = Waiting("undo")
+        with open_runtime(options, **person(wait.paused)) as runtime:
+            return _undo_last(runtime, arguments, wait)
     except ToolError as error:
         return show(Result(error=error), raw=False)
 
 
-def _undo_last(runtime: Runtime, arguments: Namespace) -> int:
+def _undo_last(runtime: Runtime, arguments: Namespace, wait: Waiting) -> int:
     newest = _call_undo(runtime, action="list", limit=1)
     if not newest.data or not newest.data["snapshots"]:
         raise ToolError(
@@ -113,14 +116,16 @@ def _undo_last(runtime: Runtime, arguments: Namespace) -> int:
             suggestion="Only changes made by tools are recorded; see hilt undo list.",
         )
     change = {name: newest.data["snapshots"][0][name] for name in ("id", "operation", "timestamp")}
-    preview = _call_undo(runtime, action="preview", id=change["id"])
+    with wait:
+        preview = _call_undo(runtime, action="preview", id=change["id"])
     if not arguments.json:
         sys.stdout.write(
             f"{change['operation']} {change['id']}, {change['timestamp'][:19]}. Undoing it would change:\n"
         )
         show(preview, raw=False)
     if arguments.yes or (not arguments.json and _agrees()):
-        restored = _call_undo(runtime, action="restore", id=change["id"])
+        with Waiting("undo"):
+            restored = _call_undo(runtime, action="restore", id=change["id"])
         if not arguments.json:
             sys.stdout.write(inert(restored.text) + "\n")
         else:

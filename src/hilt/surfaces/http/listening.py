@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import os
@@ -12,12 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from glob import iglob
 from typing import Any, NamedTuple
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from hilt.errors import ToolError
+from hilt.formats.invisible import one_line
 
 CONNECTIONS_MAX = 512
 HEADER_BYTES = 64 << 10
@@ -229,6 +232,9 @@ def listen(address: Address) -> socket.socket:
         listener.listen(256)
     except OSError as error:
         listener.close()
+        if error.errno == errno.EADDRINUSE:
+            user = _listening_process(address.port)
+            raise ToolError("port_in_use", f"Cannot listen on {address.netloc}: {user} uses the port.") from error
         reason = os.strerror(error.errno or 0)
         advice = "Choose another port; port 0 selects any free port."
         raise ToolError(
@@ -236,3 +242,19 @@ def listen(address: Address) -> socket.socket:
         ) from error
     listener.setblocking(False)  # noqa: FBT003 -- the library's signature
     return listener
+
+
+def _listening_process(port: int) -> str:
+    """Return which process listens on a port, as far as Linux tells this user."""
+    sockets = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as lines:
+            fields = [line.split() for line in lines][1:]
+            sockets |= {f"socket:[{row[9]}]" for row in fields if row[3] == "0A" and int(row[1][-4:], 16) == port}
+    for link in iglob("/proc/[0-9]*/fd/*") if sockets else ():
+        with suppress(OSError):
+            if os.readlink(link) in sockets:
+                process = link.split("/")[2]
+                with open(f"/proc/{process}/comm", encoding="utf-8", errors="replace") as name:
+                    return f"process {process} ({one_line(name.read().strip())})"
+    return "another process"
