@@ -14,7 +14,7 @@ from hilt.state.trail import Row, Trail
 
 __all__ = ["Trail"]
 
-_LARGEST = 2**63 - 1  # the largest integer of SQLite
+LARGEST = 2**63 - 1  # the largest integer of SQLite
 
 
 class AuditEntry(NamedTuple):
@@ -52,9 +52,9 @@ def opened(state: str) -> Iterator[Trail]:
         yield trail
 
 
-def entries(trail: Trail, **filters: Any) -> list[AuditEntry]:
+def entries(trail: Trail, limit: int = LARGEST, **filters: Any) -> list[AuditEntry]:
     """Return the newest calls that match, oldest first; the filters are those of `Trail.rows`."""
-    return list(map(_entry, trail.rows(**filters)))
+    return list(map(_entry, trail.rows(**filters, limit=min(limit, LARGEST))))
 
 
 def follow(trail: Trail, after: int, **filters: Any) -> Iterator[list[AuditEntry]]:
@@ -82,7 +82,7 @@ def parse_since(text: str, zone: tzinfo | None = None) -> float | None:
     """Return the time of a span before now, such as 2h, or of a date (in local time by default); else None."""
     seconds = duration_seconds(text)
     if seconds is not None:
-        return max(0.0, time.time() - min(seconds, _LARGEST))
+        return max(0.0, time.time() - min(seconds, LARGEST))
     try:
         moment = datetime.fromisoformat(text)
         return max(0.0, moment.replace(tzinfo=moment.tzinfo or zone).timestamp())

@@ -110,7 +110,7 @@ def test_help_belongs_to_the_command(command, words, first):
         (["config"], "hilt config needs a command: show, check", "hilt config"),
         (["resident"], "hilt resident needs a command: start, stop, status", "hilt resident"),
         (["audit", "--limit"], "--limit needs a value", "hilt audit"),
-        (["audit", "--limit", "many"], "--limit needs a number, not 'many'", "hilt audit"),
+        (["serve", "--port", "many"], "--port takes an integer from 0 to 65535, not 'many'", "hilt serve"),
         (["audit", "--json=1"], "--json takes no value", "hilt audit"),
         (["stats", "--json", "--prometheus"], "--prometheus cannot be used with --json", "hilt stats"),
         (["completion", "bsh"], "SHELL takes bash, zsh, fish, not 'bsh'; did you mean bash?", "hilt completion"),

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,9 +16,7 @@ from hilt.desk.encoding import plain
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import print_json
-from hilt.surfaces.cli.parsing import Namespace, Options, Parser
-
-_LARGEST = 2**63 - 1  # the largest integer of SQLite
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 
 
 def build(parser: Parser) -> None:
@@ -29,7 +26,8 @@ def build(parser: Parser) -> None:
 holds digests of arguments, not their contents. Each row has a hash that covers the row before it, so verify detects
 rows that were changed, removed or added later. hilt log shows the same calls as they happen."""
     add_filters(parser)
-    parser.add_argument("--limit", metavar="N", type=_limit, default=50, help="Show the newest N calls; 50 by default")
+    count = "Show the newest N calls; 50 by default"
+    parser.add_argument("--limit", metavar="N", type=integer("--limit", 0), default=50, help=count)
     parser.add_argument("--json", action="store_true", help="Print one JSON object per call")
     verify = parser.command("verify", "Check that no row was changed, removed or added", _verify)
     witness = "Earlier output of hilt audit head, which must still match"
@@ -86,24 +84,10 @@ def parse_since(value: str) -> float:
     return since
 
 
-def number(name: str) -> Callable[[str], int]:
-    """Return a parser for the integer that an option needs."""
-
-    def read(value: str) -> int:
-        if not value.isdecimal():
-            raise Usage(f"{name} needs a number, not {value!r}")
-        return min(int(value), _LARGEST)
-
-    return read
-
-
-_limit = number("--limit")
-
-
 def _witness(value: str) -> tuple[int, bytes]:
     row, _, hash = value.partition(":")
     if row.isdecimal() and len(hash) == 64 and not hash.strip("0123456789abcdef"):
-        return min(int(row), _LARGEST), bytes.fromhex(hash)
+        return min(int(row), desk.LARGEST), bytes.fromhex(hash)
     raise Usage(f"--witness needs the output of hilt audit head, not {value!r}")
 
 

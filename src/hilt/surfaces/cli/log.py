@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from hilt.desk import audit as desk
 from hilt.desk.audit import AuditEntry
 from hilt.output.terminal import clip, inert
-from hilt.surfaces.cli.audit import add_filters, as_json, filters, number, open_trail
-from hilt.surfaces.cli.parsing import Namespace, Options, Parser
+from hilt.surfaces.cli.audit import add_filters, as_json, filters, open_trail
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 
 POLL_SECONDS = 0.25
 _SHOWN = 20
@@ -25,7 +25,7 @@ outcome and duration. --workspace DIR and --session ID filter them. hilt audit s
 call."""
     parser.add_argument("-f", "--follow", action="store_true", help="Keep printing new calls until interrupted")
     count = f"Start with the newest N calls; {_SHOWN} by default"
-    parser.add_argument("-n", "--lines", metavar="N", type=number("--lines"), default=_SHOWN, help=count)
+    parser.add_argument("-n", "--lines", metavar="N", type=integer("--lines", 0), default=_SHOWN, help=count)
     add_filters(parser)
     parser.add_argument("--json", action="store_true", help="Print one JSON object per call, as hilt audit does")
     parser.examples = [

@@ -154,6 +154,19 @@ def _mark_plain(words: list[str]) -> list[str]:
     return [*words[:end], *(_PLAIN + word for word in words[end + 1 :])]
 
 
+def integer(name: str, least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a parser for the integer that an option takes."""
+
+    def read(value: str) -> int:
+        number = int(value) if value.isascii() and value.isdecimal() and len(value) < 1000 else -1
+        if number < least or (most is not None and number > most):
+            limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise Usage(f"{name} takes an integer {limits}, not {value[:100]!r}")
+        return number
+
+    return read
+
+
 def suggestion(word: str, names: Iterable[str]) -> str:
     """Return the end of an error message: the closest name, if there is one."""
     near = did_you_mean(word, names)

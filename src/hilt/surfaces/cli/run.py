@@ -16,7 +16,7 @@ from hilt.output import run_events as events
 from hilt.output.advice import next_step
 from hilt.output.terminal import inert
 from hilt.surfaces import Usage
-from hilt.surfaces.cli.parsing import Namespace, Options, Parser
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.oneshot import ENDING_SECONDS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _BRIEF_CHARACTERS = 100
 _MESSAGE_CHARACTERS = 300
+_LIMIT_MAX = 10**15  # of requests or tokens
 _PROMPT_BYTES = 16 << 20  # of standard input
 
 
@@ -50,16 +51,12 @@ interrupted."""
     )
     parser.add_argument("--json", action="store_true", help="Print one event per line as JSON")
     parser.add_argument("--show-prompt", action="store_true", help="Print what would be sent, without sending it")
-    parser.add_argument(
-        "--max-turns",
-        metavar="N",
-        type=_count,
-        default=MAX_TURNS,
-        help=f"Maximum number of model requests ({MAX_TURNS})",
+    limits = (
+        ("--max-turns", MAX_TURNS, f"Maximum number of model requests ({MAX_TURNS})"),
+        ("--max-tokens", None, "Maximum number of tokens, input and output combined"),
     )
-    parser.add_argument(
-        "--max-tokens", metavar="N", type=_count, help="Maximum number of tokens, input and output combined"
-    )
+    for name, default, help in limits:
+        parser.add_argument(name, metavar="N", type=integer(name, 1, _LIMIT_MAX), default=default, help=help)
     parser.add_argument("--max-seconds", metavar="N", type=_seconds, help="Maximum duration in seconds")
     parser.examples = [
         ("hilt run 'Why does the test in tests/test_api.py fail?'", "Give it a task"),
@@ -82,12 +79,6 @@ def model_settings(arguments: Namespace) -> dict[str, str]:
     """Return the settings that the options name."""
     overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
     return {name: value for name, value in overrides.items() if value is not None}
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 16 and int(text)):
-        raise Usage(f"a limit must be a positive integer, not {text[:100]!r}")
-    return int(text)
 
 
 def _seconds(text: str) -> float:

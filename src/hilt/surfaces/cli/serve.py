@@ -12,7 +12,7 @@ from hilt import places
 from hilt.errors import ToolError
 from hilt.surfaces import Usage
 from hilt.surfaces.cli.ancestry import ancestors
-from hilt.surfaces.cli.parsing import Namespace, Options, Parser
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 from hilt.surfaces.cli.person import refuse_tools
 from hilt.surfaces.opening import open_runtime, surroundings_of
 from hilt.surroundings import Surroundings
@@ -33,7 +33,7 @@ given together with --tls-cert and --tls-key, or with --behind-proxy. Requires t
     parser.add_argument("folders", metavar="DIR", nargs="*", help="More folders to serve")
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="Listen on this address")
     port = f"Listen on this port; {PORT} by default, 0 for a free one"
-    parser.add_argument("--port", metavar="PORT", type=_port, default=PORT, help=port)
+    parser.add_argument("--port", metavar="PORT", type=integer("--port", 0, 65535), default=PORT, help=port)
     parser.add_argument("--no-open", dest="open", action="store_false", help="Do not open a browser")
     parser.add_argument("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate")
     parser.add_argument("--tls-key", metavar="FILE", help="The private key of the certificate")
@@ -45,12 +45,6 @@ given together with --tls-cert and --tls-key, or with --behind-proxy. Requires t
         ("hilt serve --workspace a --workspace b --no-open", "Serve two folders"),
         ("hilt serve --show-agent-token", "Print the token for agents"),
     ]
-
-
-def _port(value: str) -> int:
-    if not value.isdecimal() or int(value) > 65535:
-        raise Usage(f"--port takes a port from 0 to 65535, not {value!r}")
-    return int(value)
 
 
 def _run(options: Options, arguments: Namespace) -> int:

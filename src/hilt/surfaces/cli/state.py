@@ -10,9 +10,8 @@ from hilt import places
 from hilt.desk import storage
 from hilt.formats.numbers import file_size
 from hilt.output.terminal import inert
-from hilt.surfaces import Usage
 from hilt.surfaces.cli.layout import print_json, wrapped
-from hilt.surfaces.cli.parsing import Namespace, Options, Parser
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.opening import open_runtime
 from hilt.surfaces.terminal_prompt import Terminal
@@ -37,7 +36,7 @@ total size is limited by state.mb. Nothing leaves this machine."""
     restoring.add_argument("--yes", action="store_true", help="Restore without a prompt")
     cleaning = parser.command("clean", "Remove data that exceeds the limits in the settings", _clean)
     days = "Also delete undo data older than this, in all folders"
-    cleaning.add_argument("--undo-days", metavar="DAYS", type=_days, help=days)
+    cleaning.add_argument("--undo-days", metavar="DAYS", type=integer("--undo-days", 0, 999_999), help=days)
     saving.details = """Other processes may keep running. The file contains old contents of your files, and is
 readable by you alone. Settings, personal tools, skills and memory are in the configuration directory, and are not part
 of it."""
@@ -54,12 +53,6 @@ limited by undo.calls and undo.mb in each folder. hilt also does this automatica
         ("hilt state backup", "Write a backup to the current folder"),
         ("hilt state clean --undo-days 90", "Clean up, and delete undo data older than 90 days"),
     ]
-
-
-def _days(value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) < 7):
-        raise Usage(f"--undo-days takes a number of days, not {value[:100]!r}")
-    return int(value)
 
 
 def _show(options: Options, arguments: Namespace) -> int:

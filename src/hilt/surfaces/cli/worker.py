@@ -12,8 +12,7 @@ from contextlib import ExitStack
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
 from hilt.output.terminal import inert
-from hilt.surfaces import Usage
-from hilt.surfaces.cli.parsing import Namespace, Options, Parser
+from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 from hilt.surfaces.opening import open_runtime
 
 CONCURRENCY = 8
@@ -33,7 +32,7 @@ workspace.name; agents that need no folder can run on any of them. On SIGTERM or
     parser.add_argument(
         "--concurrency",
         metavar="N",
-        type=_count,
+        type=integer("--concurrency", 1, 9999),
         default=CONCURRENCY,
         help=f"Maximum number of agents per folder at once ({CONCURRENCY})",
     )
@@ -44,12 +43,6 @@ workspace.name; agents that need no folder can run on any of them. On SIGTERM or
             "Run up to 50 agents of each of two folders",
         ),
     ]
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 5 and int(text)):
-        raise Usage(f"--concurrency must be a positive integer below 10000, not {text[:100]!r}")
-    return int(text)
 
 
 def _run(options: Options, arguments: Namespace) -> int:
