@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hilt.call import Json
+from hilt.desk.encoding import plain
 from hilt.errors import ToolError
-from hilt.formats.times import rfc3339
+from hilt.formats.times import Moment
+from hilt.processes.jobs import Status
 from hilt.state.trail import SESSION_IDLE_SECONDS
 
 TYPE_CHECKING = False
@@ -14,6 +16,23 @@ if TYPE_CHECKING:
     from hilt.processes.jobs import Jobs, JobState
 
 WINDOW_BYTES = 256 * 1024
+
+
+class BackgroundJob(NamedTuple):
+    """A process in the background."""
+
+    id: str
+    session: str
+    command: str
+    status: Status
+    exit_code: int | None
+    started: Moment
+    seconds: float
+    output_bytes: int
+    cwd: str
+    tty: bool
+    reason: str  # why it was ended; empty if it exited by itself
+    disarmed: tuple[str, ...]  # what it left for git to run
 
 
 def answer(jobs: Jobs, request: dict[str, Json]) -> dict[str, Json]:
@@ -45,18 +64,7 @@ def end_idle(jobs: Jobs) -> None:
 
 
 def _row(state: JobState) -> dict[str, Any]:
-    job = state.job
-    return {
-        "id": job.id,
-        "session": job.session,
-        "command": job.command,
-        "status": state.status,
-        "exit_code": state.exit_code,
-        "started": rfc3339(job.started),
-        "seconds": round(state.seconds, 1),
-        "output_bytes": state.output_bytes,
-        "cwd": job.cwd,
-        "tty": job.tty,
-        "reason": state.reason,
-        "disarmed": list(state.notes),
-    }
+    job, seconds = state.job, round(state.seconds, 1)
+    facts = (job.id, job.session, job.command, state.status, state.exit_code, Moment(job.started), seconds)
+    row: dict[str, Any] = plain(BackgroundJob(*facts, state.output_bytes, job.cwd, job.tty, state.reason, state.notes))
+    return row

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from hilt.call import Json
-from hilt.desk import agents, sessions, tasks
+from hilt.desk import agents, jobs, sessions, tasks
 from hilt.desk.agents import Agent
 from hilt.desk.encoding import plain
 from hilt.errors import ToolError
-from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, record
+from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem, from_error
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, fields_of, listing, page, route, schema_of
 from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
@@ -19,24 +19,7 @@ from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
 _AGENTS_MAX = 10_000
 _OFFSET_MAX = 2**53
 
-_INTEGER_OR_NULL: Schema = {"type": ["integer", "null"]}
-
-JOB = record(
-    {
-        "id": STRING,
-        "session": STRING,
-        "command": STRING,
-        "status": {"type": "string", "enum": ["running", "completed", "failed", "stopped", "timeout", "limit"]},
-        "exit_code": _INTEGER_OR_NULL,
-        "started": STRING,
-        "seconds": NUMBER,
-        "output_bytes": INTEGER,
-        "cwd": STRING,
-        "tty": BOOLEAN,
-        "reason": STRING,
-        "disarmed": array(STRING),
-    }
-)
+JOB = schema_of(jobs.BackgroundJob)
 _AFTER: dict[str, Schema] = {
     "after": {
         "type": "integer",
