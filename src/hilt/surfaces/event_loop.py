@@ -1,9 +1,10 @@
-"""Threads and signals for surfaces that run an event loop."""
+"""Threads, signals and limits of rates for surfaces that run an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -51,3 +52,22 @@ class EndingSignal:
         for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 loop.add_signal_handler(number, stop, number)
+
+
+class Bucket:
+    """A token bucket: a rate per second, with a burst, by default that of one second."""
+
+    def __init__(self, rate: float, burst: float = 0) -> None:
+        self._rate, self._burst = rate, burst or rate
+        self._available = self._burst
+        self._since = time.monotonic()
+
+    def take(self) -> bool:
+        """Whether one more is allowed now."""
+        now = time.monotonic()
+        self._available = min(self._burst, self._available + (now - self._since) * self._rate)
+        self._since = now
+        if self._available < 1:
+            return False
+        self._available -= 1
+        return True

@@ -1,4 +1,4 @@
-"""Hand a one-shot call to the resident process, if it is running and accepts; imports nothing expensive.
+"""Start the resident process, and hand a one-shot call to it if it accepts; imports nothing expensive.
 
 The client sends fields terminated by NUL (the protocol, the version, the kind, the working directory, "o:" options and
 "e:" environment variables), a newline, then standard input. The server sends "+" or "-", the replies, and at the end
@@ -53,6 +53,30 @@ def connect(state: str) -> socket | None:
             os.close(handle)
     connection.close()
     return None
+
+
+def spawn() -> None:
+    """Start the resident process, without waiting for it; a second one exits at once."""
+    null = os.open(os.devnull, os.O_RDWR)
+    state = places.state_dir(os.environ)
+    places.make_state_dir(state)
+    log = os.open(os.path.join(state, "resident.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.posix_spawn(
+            sys.executable,
+            # with -P nothing is imported from the working directory, which may be hostile
+            [sys.executable, "-P", "-m", "hilt", "resident", "serve"],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, null, 0),
+                (os.POSIX_SPAWN_DUP2, null, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+            ],
+            setsid=True,
+        )
+    finally:
+        os.close(null)
+        os.close(log)
 
 
 def _peer_user(connection: socket) -> int:

@@ -29,7 +29,6 @@ from hilt.surfaces import Usage, handover
 from hilt.surfaces.mcp.pipe import OWN
 from hilt.surfaces.oneshot import Writer, answer_all, refusing
 from hilt.surfaces.opening import open_runtime
-from hilt.surfaces.waking import spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def start() -> bool:
         # a second one exits at once; the first answers soon, or is shutting down and makes room
         if now > next_spawn:
             next_spawn = now + AGAIN_SECONDS
-            spawn()
+            handover.spawn()
         time.sleep(0.02)
     return True
 

@@ -1,3 +1,5 @@
+"""The history of the input line, in a file."""
+
 from __future__ import annotations
 
 import os
@@ -5,7 +7,7 @@ import stat
 
 import pytest
 
-from hilt.surfaces.chat.input_history import HistoryFile
+from hilt.surfaces.chat.input_line import HistoryFile
 
 
 def lines(path) -> list[str]:

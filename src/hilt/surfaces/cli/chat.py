@@ -69,7 +69,7 @@ def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> i
 
     with needs("agents", "hilt chat"):
         from hilt.surfaces.chat.chat import Chat, ChatOptions
-        from hilt.surfaces.chat.input_history import HistoryFile
+        from hilt.surfaces.chat.input_line import HistoryFile
 
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 

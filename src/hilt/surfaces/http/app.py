@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
@@ -15,8 +14,8 @@ from hilt import wire
 from hilt.call_threads import CallThreads
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident
-from hilt.surfaces.event_loop import offload
-from hilt.surfaces.http import calling, consents, records, tools, work
+from hilt.surfaces.event_loop import Bucket, offload
+from hilt.surfaces.http import calling, consents, records, work
 from hilt.surfaces.http.calling import HttpCall, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
 from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS, HttpConnection
@@ -100,7 +99,7 @@ OWN_ROUTES = (
         "GET", EVENTS, "Open a WebSocket that streams all events", None, {}, _EVENTS_QUERY, status=101, errors=(426,)
     ),
 )
-ROUTES = (*OWN_ROUTES, *(route for module in (tools, consents, work, records) for route in routes_of(module)))
+ROUTES = (*OWN_ROUTES, *(route for module in (records, consents, work) for route in routes_of(module)))
 
 
 class TokenPair(NamedTuple):
@@ -116,25 +115,6 @@ class TokenPair(NamedTuple):
         # always compare with both, so that the timing reveals nothing
         is_person, is_agent = hmac.compare_digest(token, self.person), hmac.compare_digest(token, self.agents)
         return "person" if is_person else "agents" if is_agent else None
-
-
-class Bucket:
-    """A token bucket: a rate of requests, with a burst of one second."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._available = rate
-        self._since = time.monotonic()
-
-    def take(self) -> bool:
-        """Whether one more request is allowed now."""
-        now = time.monotonic()
-        self._available = min(self._rate, self._available + (now - self._since) * self._rate)
-        self._since = now
-        if self._available < 1:
-            return False
-        self._available -= 1
-        return True
 
 
 class AppParts(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Any
 
 from hilt import wire
 from hilt.active_call import ActiveCall
-from hilt.call import Call, Json, Result
+from hilt.call import ApprovalRequest, Call, Json, Result, UserAnswer
+from hilt.context import Attendant
 from hilt.errors import ToolError
 from hilt.schema import BOOLEAN, STRING, Schema, array, record
-from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import from_error
 from hilt.surfaces.http.routes import WORKSPACE, Route
 from hilt.surfaces.http.workspaces import ServedWorkspace
@@ -91,6 +91,23 @@ def read_call(value: Json) -> tuple[Call, Any]:
         error = ToolError("invalid_request", "A call over HTTP cannot be cancelled by a request.", suggestion=advice)
         raise from_error(error, 400)
     return call, folder
+
+
+class HttpAttendant(Attendant):
+    """A client that cannot be asked anything; with `approver`, it approves the call itself."""
+
+    def __init__(self, *, approver: str = "", on_output: Callable[[bytes], None] = lambda data: None) -> None:
+        """`on_output` receives the output of commands, on any thread."""
+        self._approver = approver
+        self._on_output = on_output
+
+    def approve(self, asked: ApprovalRequest, digest: str) -> UserAnswer | None:
+        """Approve the call if the person makes it; otherwise return None: the approval is answered elsewhere."""
+        return UserAnswer("once", by=self._approver) if self._approver else None
+
+    def output(self, data: bytes) -> None:
+        """Forward output."""
+        self._on_output(data)
 
 
 class HttpCall:

@@ -17,10 +17,20 @@ from hilt.formats.times import duration_seconds, rfc3339
 from hilt.loaders import ProjectFile
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.surfaces.http.problems import HttpProblem, from_error
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, body, fields_of, listing, page, route, schema_of
+from hilt.surfaces.http.routes import (
+    PAGING,
+    STRING_OR_NULL,
+    WORKSPACE,
+    ApiRequest,
+    body,
+    fields_of,
+    listing,
+    page,
+    route,
+    schema_of,
+)
 from hilt.surfaces.http.workspaces import BY, ServedWorkspace
 
-_STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 _ANY_WORKSPACE: dict[str, Schema] = {
     "workspace": {"type": "string", "description": "Only rows of this folder; all folders by default."}
 }
@@ -29,11 +39,11 @@ APPROVAL = record(
     {
         "id": STRING,
         **fields_of(ApprovalRequest),
-        "agent": _STRING_OR_NULL,
+        "agent": STRING_OR_NULL,
         "state": fields_of(Approval)["state"],
         "asked": STRING,
         "expires": STRING,
-        "answered_by": _STRING_OR_NULL,
+        "answered_by": STRING_OR_NULL,
     }
 )
 _ANSWER: Schema = {
@@ -65,19 +75,19 @@ QUESTIONS = record(
         "id": STRING,
         "workspace": STRING,
         "session": STRING,
-        "agent": _STRING_OR_NULL,
+        "agent": STRING_OR_NULL,
         "questions": array(_QUESTION),
         "state": fields_of(QuestionSet)["state"],
         "asked": STRING,
         "expires": STRING,
-        "answered_by": _STRING_OR_NULL,
+        "answered_by": STRING_OR_NULL,
     }
 )
 _TEXT: Schema = {"type": "string", "maxLength": ANSWER_CHARACTERS}
 _ANSWERS = body({"answers": mapping({"anyOf": [_TEXT, array(_TEXT)]})})
 _GRANT = schema_of(Grant)
 _FILE = record({"id": STRING, **fields_of(FileTrust)})
-_REVIEW = record({"path": STRING, "kind": STRING, "text": STRING, "sha256": STRING, "before": _STRING_OR_NULL})
+_REVIEW = record({"path": STRING, "kind": STRING, "text": STRING, "sha256": STRING, "before": STRING_OR_NULL})
 _PATH: dict[str, Schema] = {"path": {"type": "string", "description": "A path from GET /v1/trust.", "required": True}}
 _TRUST = body({"path": STRING, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}})
 

@@ -1,9 +1,8 @@
-"""Endpoints for records: changes and restoring them, the audit trail, statistics, settings."""
+"""Endpoints for what there is: tools, changes and restoring them, the audit trail, statistics, settings."""
 
 from __future__ import annotations
 
 from datetime import UTC
-from queue import SimpleQueue
 from typing import Any
 
 from hilt.call import Call, Json, Result
@@ -11,10 +10,21 @@ from hilt.config import digest
 from hilt.desk import activity, audit, changes, servers, usage
 from hilt.desk.encoding import plain
 from hilt.desk.settings import RuleFile, effective, rule_files
+from hilt.desk.tools import AvailableTool, offered
 from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
-from hilt.surfaces.http.attendant import HttpAttendant
+from hilt.surfaces.http.calling import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, fields_of, listing, page, route, schema_of
+from hilt.surfaces.http.routes import (
+    PAGING,
+    STRING_OR_NULL,
+    WORKSPACE,
+    ApiRequest,
+    fields_of,
+    listing,
+    page,
+    route,
+    schema_of,
+)
 from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
 
 TYPE_CHECKING = False
@@ -23,10 +33,11 @@ if TYPE_CHECKING:
 
 _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
 
-_STRING_OR_NULL: Schema = {"type": ["string", "null"]}
-
+_TOOL = record({"id": STRING, **fields_of(AvailableTool)})
+_TOOL_ERROR = record({"file": STRING, "line": {"type": ["integer", "null"]}, "message": STRING})
+_TOOLS = record({"tools": array(_TOOL), "errors": array(_TOOL_ERROR), "next": STRING_OR_NULL, "total": INTEGER})
 _PREVIEW = record({"id": STRING, "diff": STRING, "visualization": {"type": ["object", "null"]}})
-_RESTORED = record({"id": _STRING_OR_NULL, "files": array(STRING), "result": STRING})
+_RESTORED = record({"id": STRING_OR_NULL, "files": array(STRING), "result": STRING})
 _ENTRY_FIELDS = {name: schema for name, schema in fields_of(audit.AuditEntry).items() if name != "at"}
 _VERIFIED = record({"ok": BOOLEAN, "breaks": array(schema_of(audit.AuditBreak))})
 _SERVER = record(
@@ -75,6 +86,33 @@ _RANGE: dict[str, Schema] = {
 }
 
 
+# --- tools ----------------------------------------------------------------------------------------------------------
+
+
+def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
+    return [{"id": tool.name, **plain(tool)} for tool in offered(served.runtime)]
+
+
+@route("GET /v1/tools", _TOOLS, {**PAGING, "limit": {**PAGING["limit"], "default": 1000}, **WORKSPACE}, who="both")
+def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """List the tools with their schemas, and the errors of custom tools."""
+    custom = served.runtime.parts.toolbox.tools_found()
+    errors = [{"file": problem.origin, "line": problem.line, "message": problem.message} for problem in custom.problems]
+    untrusted = "The user has not trusted the current content of this file."
+    errors += [{"file": file.path, "line": None, "message": untrusted} for file in custom.untrusted]
+    rows = _rows(served)
+    return {**page("tools", rows, request), "errors": errors, "total": len(rows)}
+
+
+@route("GET /v1/tools/{name}", _TOOL, WORKSPACE, who="both", errors=(404,))
+def _tool(served: ServedWorkspace, request: ApiRequest) -> Json:
+    """Show a tool."""
+    for row in _rows(served):
+        if row["name"] == request.path["name"]:
+            return row
+    raise HttpProblem(404, f"There is no tool {request.path['name'][:100]!r}.", suggestion="Use a name from /v1/tools.")
+
+
 # --- changes --------------------------------------------------------------------------------------------------------
 
 
@@ -109,9 +147,7 @@ def _change_id(served: ServedWorkspace, request: ApiRequest) -> str:
 
 def _undo(served: ServedWorkspace, call: Call) -> Result:
     """Call undo for the person, who has seen the preview and approves the call with this request."""
-    results: SimpleQueue[Result] = SimpleQueue()
-    served.runtime.submit(call._replace(session=SESSION), results.put, attendant=HttpAttendant(approver=BY))
-    result = results.get()
+    result = served.runtime.request(call._replace(session=SESSION), attendant=HttpAttendant(approver=BY))
     if result.error is not None:
         raise result.error
     return result

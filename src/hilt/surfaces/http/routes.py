@@ -42,7 +42,7 @@ PAGING: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
     "cursor": {"type": "string", "description": "The `next` of the previous page.", "minLength": 1},
 }
-_FOLDER: Schema = {"type": ["string", "null"]}
+STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 _NO_FIELDS: Schema = {"type": "object"}
 WORKSPACE: dict[str, Schema] = {
     "workspace": {"type": "string", "description": "The folder; by default the first served one."}
@@ -118,7 +118,7 @@ def body(fields: dict[str, Schema], *, optional: str = "") -> Schema:
 
 def listing(name: str, row: Schema) -> Schema:
     """Return the schema of one page of a list."""
-    return record({name: array(row), "next": {"type": ["string", "null"]}})
+    return record({name: array(row), "next": STRING_OR_NULL})
 
 
 def page(
@@ -215,7 +215,7 @@ def read_fields(route: Route, value: Json) -> tuple[Mapping[str, Any], str | Non
     """Return the validated body of a request, and the folder that it selects."""
     folder = None
     if route.takes_folder and isinstance(value, dict) and "workspace" in value:
-        _check(_FOLDER, value["workspace"], "workspace")
+        _check(STRING_OR_NULL, value["workspace"], "workspace")
         folder = value["workspace"]
         value = {name: field for name, field in value.items() if name != "workspace"}
     _check(route.body or _NO_FIELDS, value, "The body")

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from hilt.call import UserAnswer
 from hilt.desk.approvals import POLL_SECONDS
 from hilt.errors import ToolError
+from hilt.surfaces.event_loop import Bucket
 from hilt.surfaces.mcp.content import replace_surrogates
 from hilt.surfaces.mcp.forms import (
     FORM,
@@ -92,7 +93,7 @@ class ClientAttendant:
         self._wait = wait
         self._open_forms = open_forms
         self._count = 0
-        self._allowance = _Allowance()
+        self._notes = Bucket(NOTES_PER_SECOND, NOTES_AT_ONCE)
         self._asked_at = 0.0
         self._form_lock: threading.Lock | None = None  # set if the client is asked while the call runs
 
@@ -244,7 +245,7 @@ class ClientAttendant:
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report progress, validated and rate-limited: a tool may send anything, any number of times."""
-        if _is_number(done) and self._allowance.take():
+        if _is_number(done) and self._notes.take():
             self._send("progress", (done, total if _is_number(total) else None, str(message)[:NOTE_CHARACTERS]))
 
     def output(self, data: bytes) -> None:
@@ -252,7 +253,7 @@ class ClientAttendant:
 
     def log(self, level: str, data: Any) -> None:
         """Send a log message for the user, rate-limited."""
-        if self._allowance.take():
+        if self._notes.take():
             text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
             self._send(
                 "log", (level, data if len(text) <= NOTE_CHARACTERS and data is not None else text[:NOTE_CHARACTERS])
@@ -295,23 +296,6 @@ class ClientAttendant:
         if method == FORM:
             return request.get("params", {}).get("mode", "form") in self._can
         return {"sampling/createMessage": "sampling", "roots/list": "roots"}.get(str(method), "") in self._can
-
-
-class _Allowance:
-    """A token bucket for the messages of a call: a burst, and then a rate per second."""
-
-    def __init__(self) -> None:
-        self._available = float(NOTES_AT_ONCE)
-        self._since = time.monotonic()
-
-    def take(self) -> bool:
-        now = time.monotonic()
-        self._available = min(NOTES_AT_ONCE, self._available + (now - self._since) * NOTES_PER_SECOND)
-        self._since = now
-        if self._available < 1:
-            return False
-        self._available -= 1
-        return True
 
 
 def _is_number(value: Any) -> bool:

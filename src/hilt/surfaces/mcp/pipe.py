@@ -68,10 +68,8 @@ def connected(options: Mapping[str, str]) -> socket | None:
             return None
         if now > retry_at:  # an earlier one may have been shutting down
             retry_at = now + RETRY_SECONDS
-            from hilt.surfaces.waking import spawn
-
             try:
-                spawn()
+                handover.spawn()
             except OSError:
                 return None
         time.sleep(0.01)
