@@ -53,7 +53,9 @@ SAME_LAYER: dict[str, set[str]] = {
 }
 # those who are handed an object from above, whose type they import
 TYPES_FROM_ABOVE: dict[str, set[str]] = {
-    "context": {"running"},
+    "catalog": {"custom", "servers"},
+    "context": {"authority", "running"},
+    "pipeline": {"active_call", "running"},
     "active_call": {"running"},
     "running": {"parts"},
     "agents": {"runtime"},

@@ -1,8 +1,10 @@
 """Look up tools by name; looking up a built-in tool imports only its own module."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from hilt.call import Output
 from hilt.choices import dialect_names
@@ -10,6 +12,11 @@ from hilt.declaration import Tool
 from hilt.errors import ToolError, did_you_mean
 from hilt.places import command
 from hilt.schema import Schema
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.custom.toolbox import Toolbox
+    from hilt.servers.tools import Servers
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -49,26 +56,6 @@ class DialectEntry(NamedTuple):
         return {**schema, "properties": {**schema["properties"], **raised}}
 
 
-class ToolSource(Protocol):
-    """A source of tools that are not built in."""
-
-    def names(self) -> list[str]:
-        """Return the names of its tools."""
-
-    def tools(self) -> list[Tool]:
-        """Return its tools."""
-
-    def find(self, name: str) -> Tool | None:
-        """Return the tool with this name, or None."""
-
-
-class FileSource(ToolSource, Protocol):
-    """Tools from the user's files."""
-
-    def untrusted(self) -> list[str]:
-        """Return the files that are not loaded because the user has not trusted them."""
-
-
 class FoundTool(NamedTuple):
     """The tool that a name resolves to, and the dialect entry it was called by."""
 
@@ -103,8 +90,8 @@ class Catalog:
     def __init__(
         self,
         extra: Iterable[Tool] = (),
-        custom: FileSource | None = None,
-        servers: Callable[[], ToolSource | None] = lambda: None,
+        custom: Toolbox | None = None,
+        servers: Callable[[], Servers | None] = lambda: None,
     ) -> None:
         """`servers` returns the configured MCP servers, or None."""
         self._custom = custom

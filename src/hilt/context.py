@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from hilt.call import ApprovalRequest, Json, UserAnswer
+from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.authority.hooks import Hooks
+    from hilt.authority.principal import SessionPrincipal, Values
     from hilt.config import Settings
-    from hilt.declaration import Tool
     from hilt.desktop.control import Desktop
     from hilt.files.workspace import Workspace
     from hilt.knowledge.related import Knowledge
     from hilt.lsp.access import Languages
     from hilt.output.overflow import Overflow
     from hilt.policy.barriers import Barrier
-    from hilt.policy.hook_protocol import Hook, HookProblem
     from hilt.processes.call_processes import Processes
     from hilt.processes.jobs import Jobs
     from hilt.running.world import CallParts
@@ -28,70 +28,6 @@ if TYPE_CHECKING:
     from hilt.state.memory import Memory
     from hilt.state.todos import TodoLists
     from hilt.web.client import Web
-
-
-class StoredValues(Protocol):
-    """The values that a session stores from one call to the next."""
-
-    def get(self, key: str) -> Json:
-        """Return a value, or None."""
-
-    def set(self, key: str, value: Json) -> None:
-        """Store a value; None removes it."""
-
-
-class HookRegistry(Protocol):
-    """The hooks of a session, for the tool that manages them."""
-
-    @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """All hooks, in the order in which they run."""
-
-    @property
-    def problems(self) -> tuple[HookProblem, ...]:
-        """Invalid hooks and hook files."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Hooks that do not run, and why."""
-
-    def register(self, data: dict[str, Json], commit: Callable[[], None]) -> Hook:
-        """Add a hook to the session, effective from the next call; `commit` is called first."""
-
-    def remove(self, event: str, number: int, commit: Callable[[], None]) -> dict[str, Json]:
-        """Remove a hook of the session, effective from the next call, and return it as it was stored."""
-
-
-class Principal(Protocol):
-    """On whose behalf a call runs: a session, and the user."""
-
-    @property
-    def mode(self) -> str:
-        """The mode of the session."""
-
-    @property
-    def values(self) -> StoredValues:
-        """The values stored in the session."""
-
-    @property
-    def hooks(self) -> HookRegistry:
-        """The hooks of the session."""
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether a user is available to answer."""
-
-    def set_mode(self, mode: str | None) -> None:
-        """Change the mode of the session; None restores the mode from the settings."""
-
-    def hidden(self, tool: Tool) -> str | None:
-        """Return why a tool is hidden in this mode and profile, or None."""
-
-    def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
-        """Ask the user and return the answers by question."""
-
-    def approve(self, summary: str, **facts: Any) -> None:
-        """Ask the user for approval; raise unless they approve."""
 
 
 class Attendant(Protocol):
@@ -245,7 +181,7 @@ class Context:
         return self._parts.agents(self)
 
     @property
-    def principal(self) -> Principal:
+    def principal(self) -> SessionPrincipal:
         """The session and the user that the call works for."""
         return self._parts.principal(self)
 
@@ -255,12 +191,12 @@ class Context:
         return self.principal.mode
 
     @property
-    def values(self) -> StoredValues:
+    def values(self) -> Values:
         """The values stored in the session."""
         return self.principal.values
 
     @property
-    def hooks(self) -> HookRegistry:
+    def hooks(self) -> Hooks:
         """The hooks of the session."""
         return self.principal.hooks
 

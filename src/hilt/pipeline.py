@@ -1,12 +1,14 @@
 """The steps of one call, in their fixed order: read `order` from top to bottom."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch, check_name, storable
-from hilt.catalog import Catalog, DialectEntry, Forwarded, FoundTool
+from hilt.catalog import DialectEntry, Forwarded, FoundTool
 from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.errors import ToolError
@@ -15,7 +17,9 @@ from hilt.policy.decision import decide as strictest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.active_call import ActiveCall
     from hilt.policy.hook_results import AfterCall, BeforeCall
+    from hilt.running.world import WorkspaceWorld
 
 
 class Prepared(NamedTuple):
@@ -44,10 +48,10 @@ class HooksAround(Protocol):
     def notes(self) -> tuple[str, ...]:
         """Hooks that do not run, and why."""
 
-    def before(self, prepared: Prepared) -> "BeforeCall":
+    def before(self, prepared: Prepared) -> BeforeCall:
         """Run the hooks before a call."""
 
-    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> "AfterCall":
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
         """Run the hooks after a call with its output or error, before anything else sees it."""
 
 
@@ -74,67 +78,11 @@ NO_HOOKS = NoHooks()
 Voter = Callable[[Prepared, Context], Decision | None]
 
 
-class Active(Protocol):
-    """The state of one call as it moves through the steps."""
-
-    call: Call
-    prepared: Prepared | None
-    decision: Vote
-    votes: tuple[Vote, ...]
-    unanswered: ToolError | None  # with which a step ended that has questions for the client
-
-    @property
-    def has_questions(self) -> bool:
-        """Whether the step that just ended has questions for the client of the call."""
-
-    def settle(self, result: Result) -> None:
-        """Record the result and deliver it."""
-
-
-ActiveT = TypeVar("ActiveT", bound=Active, contravariant=True)
 T = TypeVar("T")
-
-
-class World(Protocol[ActiveT]):
-    """What the steps of a call need from the runtime."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """The available tools."""
-
-    @property
-    def dialect(self) -> str | None:
-        """The default dialect."""
-
-    def conceal(self, active: ActiveT, tool: Tool, error: ToolError) -> ToolError:
-        """Return the error for invalid arguments; for a hidden tool, only that it is hidden."""
-
-    def paths(self, active: ActiveT, prepared: Prepared) -> Callable[[], Mapping[str, bool]]:
-        """Return a function that returns the paths that a call reads (False) or writes (True)."""
-
-    def open(self, active: ActiveT, prepared: Prepared) -> Context:
-        """Verify that the call can be recorded, and return its context."""
-
-    def reopen(self, active: ActiveT, prepared: Prepared) -> None:
-        """Verify that a call that has waited for its client can continue and be recorded."""
-
-    def hooks(self, active: ActiveT, ctx: Context) -> HooksAround:
-        """Return the hooks around the call."""
-
-    def voters(self, active: ActiveT, prepared: Prepared) -> Sequence[Voter]:
-        """Return the voters on the call."""
-
-    def approve(self, active: ActiveT, prepared: Prepared, ctx: Context) -> Prepared:
-        """Ask a person for approval, and return the call that they approved; raise unless they approve."""
-
-    def report_exception(self, active: ActiveT, error: BaseException) -> ToolError:
-        """Log an unexpected exception, ours or the tool's, and return the error to report."""
-
-
 Paths = Callable[[], Mapping[str, bool]]
 
 
-def order(active: ActiveT, world: World[ActiveT]) -> Generator[Paths, None, None]:
+def order(active: ActiveCall, world: WorkspaceWorld) -> Generator[Paths, None, None]:
     """Run one call, from its request to its record.
 
     Yields a function that returns the paths that the call touches, and is resumed after earlier calls that touch the
@@ -178,7 +126,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Paths, None, None
 # --- resolve, check, touches ----------------------------------------------------------------------------------------
 
 
-def check_names(active: Active) -> None:
+def check_names(active: ActiveCall) -> None:
     """Raise if a name in the call is invalid; the call is then recorded with escapes in it."""
     call = active.call
     fields = f"{call.session}{call.client}{call.approval}{call.dialect}{call.tool}{call.id}{call.request_id}"
@@ -191,7 +139,7 @@ def check_names(active: Active) -> None:
         check_name(field, name)
 
 
-def resolve(active: ActiveT, world: World[ActiveT]) -> FoundTool:
+def resolve(active: ActiveCall, world: WorkspaceWorld) -> FoundTool:
     """Return the tool of a call. A tool that forwards is replaced by the tool that its arguments name."""
     dialect = active.call.dialect or world.dialect
     match = world.catalog.find(active.call.tool, dialect)
@@ -230,7 +178,7 @@ def forwarded(call: Call, tool: Tool) -> Call:
     return call._replace(tool=args["name"], args=args.get("arguments"), through=(*call.through, tool.name))
 
 
-def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: DialectEntry | None) -> Prepared:
+def check(active: ActiveCall, world: WorkspaceWorld, tool: Tool, entry: DialectEntry | None) -> Prepared:
     """Validate the arguments of a call, and compute what it touches."""
     try:
         active.prepared = prepared = prepare(active.call, tool, entry)
@@ -304,7 +252,7 @@ def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_script
     return decision._replace(vote=unattended(ctx.mode, decision.vote))
 
 
-def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> Prepared:
+def permit(active: ActiveCall, world: WorkspaceWorld, prepared: Prepared, ctx: Context) -> Prepared:
     """Return the call that the decision or a person allows; raise if neither does."""
     if active.decision.verdict == "deny":
         error = denial(active.decision, prepared.tool)
@@ -324,7 +272,7 @@ def denial(vote: Vote, tool: Tool) -> ToolError:
 
 
 def answered(
-    active: ActiveT, world: World[ActiveT], prepared: Prepared, step: Callable[[], T]
+    active: ActiveCall, world: WorkspaceWorld, prepared: Prepared, step: Callable[[], T]
 ) -> Generator[Paths, None, T]:
     """Run a step; as long as it has questions for the client, wait for the answers and run it again."""
     while True:
@@ -345,8 +293,8 @@ def answered(
 
 
 def run(
-    active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context, hooks: HooksAround
-) -> Generator[Paths, None, tuple[Output, "AfterCall"]]:
+    active: ActiveCall, world: WorkspaceWorld, prepared: Prepared, ctx: Context, hooks: HooksAround
+) -> Generator[Paths, None, tuple[Output, AfterCall]]:
     """Run the tool and then the hooks after it, which may replace its result."""
     try:
         output = yield from answered(active, world, prepared, partial(perform, prepared, ctx))
@@ -428,7 +376,7 @@ def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
     )
 
 
-def with_hook_results(result: Result, before: "BeforeCall", after: "AfterCall") -> Result:
+def with_hook_results(result: Result, before: BeforeCall, after: AfterCall) -> Result:
     """Add the context from hooks to a result, and the record of the hooks that ran."""
     ran = (*before.ran, *after.ran)
     if not ran:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class WorkspaceWorld:
-    """`pipeline.World` for the calls of one runtime."""
+    """What the steps of a call need, for the calls of one runtime."""
 
     def __init__(self, parts: Parts, session: str, settings: Settings) -> None:
         """`session` is for calls that name none."""
