@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError, did_you_mean
@@ -238,14 +238,7 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-class RequestSource(Protocol):
-    """A binary stream of requests, read line by line."""
-
-    def readline(self, limit: int = -1, /) -> bytes:
-        """Return the next line, at most `limit` bytes of it; empty at the end of the stream."""
-
-
-def read_lines(stream: RequestSource) -> Iterator[bytes | ToolError]:
+def read_lines(stream: BinaryIO) -> Iterator[bytes | ToolError]:
     """Yield each line, or an error for a line over the limit (the rest of which is skipped)."""
     while line := stream.readline(MAX_REQUEST_BYTES + 2):
         if len(line) <= MAX_REQUEST_BYTES or len(line.rstrip(b"\r\n")) <= MAX_REQUEST_BYTES:
@@ -258,7 +251,7 @@ def read_lines(stream: RequestSource) -> Iterator[bytes | ToolError]:
         yield too_large(size)
 
 
-def read_requests(stream: RequestSource) -> Iterator[bytes | ToolError]:
+def read_requests(stream: BinaryIO) -> Iterator[bytes | ToolError]:
     """Yield the requests of one-shot input: JSON values, one per line, pretty-printed or concatenated.
 
     A complete request on one line ends malformed text before it: one bad request costs one error, and those after it

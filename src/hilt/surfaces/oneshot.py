@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn, Protocol
+from typing import BinaryIO, NoReturn
 
 from hilt import pipeline, wire
 from hilt.call import Call, Result
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from hilt.runtime import Runtime
 
 ENDING_SECONDS = 5  # for calls to clean up when a signal ends this process
-
-
-class Writer(Protocol):
-    """Where replies go."""
-
-    def write(self, data: bytes, /) -> object:
-        """Write one reply line."""
-
-    def flush(self) -> object:
-        """Send what was written."""
 
 
 def main(options: dict[str, str]) -> int:
@@ -116,7 +106,7 @@ def for_resident(runtime: Runtime, call: Call) -> Prepared | None:
         return None  # running the call reports the error
 
 
-def answer_all(ask: Callable[[Call], Result], reader: wire.RequestSource, writer: Writer) -> int:
+def answer_all(ask: Callable[[Call], Result], reader: BinaryIO, writer: BinaryIO) -> int:
     """Answer each request in order with the result of `ask`; return 1 if any failed, or there was none."""
     failed = answered = False
     for request in wire.read_requests(reader):

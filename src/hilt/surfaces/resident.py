@@ -15,9 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any, BinaryIO, cast
 
-from hilt import __version__, places, wire
+from hilt import __version__, places
 from hilt.call import Call, Result
 from hilt.desk import jobs, language_servers
 from hilt.errors import ToolError
@@ -27,7 +27,7 @@ from hilt.parts import Shared, settings_stamp, share
 from hilt.runtime import Runtime
 from hilt.surfaces import Usage, handover
 from hilt.surfaces.mcp.pipe import OWN
-from hilt.surfaces.oneshot import Writer, answer_all, refusing
+from hilt.surfaces.oneshot import answer_all, refusing
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -234,10 +234,6 @@ def _exchange(kind: str, options: dict[str, str], request: bytes = b"") -> bytes
     return answer
 
 
-class _SocketStream(wire.RequestSource, Writer, Protocol):
-    """A connection for reading and writing."""
-
-
 class Resident:
     """The server: one socket, a thread per caller, a runtime per workspace and settings."""
 
@@ -405,7 +401,7 @@ class Resident:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection, connection.makefile("rwb") as stream:
-                self._answer(connection, stream)
+                self._answer(connection, cast("BinaryIO", stream))
         except OSError:
             return  # the caller has disconnected
         finally:
@@ -413,7 +409,7 @@ class Resident:
                 self._active -= 1
                 self._last = time.monotonic()
 
-    def _answer(self, connection: socket.socket, stream: _SocketStream) -> None:
+    def _answer(self, connection: socket.socket, stream: BinaryIO) -> None:
         fields = _read_header(stream)
         if fields is None or not self._has_same_confinement(connection):
             stream.write(DECLINED)
@@ -587,7 +583,7 @@ def _run_for_caller(runtime: Runtime, use: Callable[[str], None], connection: so
     return results[0]
 
 
-def _serve_language_servers(runtime: Runtime, connection: socket.socket, stream: _SocketStream) -> None:
+def _serve_language_servers(runtime: Runtime, connection: socket.socket, stream: BinaryIO) -> None:
     """Answer a language server request of another process, and cancel it if that process disconnects."""
     line = stream.readline(REQUEST_BYTES)
     if not line.endswith(b"\n"):
@@ -674,7 +670,7 @@ def _is_installed(locale: str) -> bool:
     return bool(locale_object)
 
 
-def _read_header(stream: wire.RequestSource) -> list[str] | None:
+def _read_header(stream: BinaryIO) -> list[str] | None:
     received = b""
     while not received.endswith(b"\0\n"):
         line = stream.readline(HEADER_BYTES)

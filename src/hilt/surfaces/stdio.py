@@ -10,14 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 from hilt import wire
 from hilt.active_call import ActiveCall
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.surfaces.oneshot import ENDING_SECONDS, Writer, restore_signals
+from hilt.surfaces.oneshot import ENDING_SECONDS, restore_signals
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -102,7 +102,7 @@ def _die(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def serve(runtime: Runtime, reader: wire.RequestSource, writer: Writer) -> None:
+def serve(runtime: Runtime, reader: BinaryIO, writer: BinaryIO) -> None:
     """Answer each request when its call ends; return after the end of input, once every request is answered."""
     runtime.watch_deadlines()
     session = _StdioSession(runtime, writer)
@@ -117,7 +117,7 @@ class _Readers:
     one ends with its call.
     """
 
-    def __init__(self, session: _StdioSession, reader: wire.RequestSource) -> None:
+    def __init__(self, session: _StdioSession, reader: BinaryIO) -> None:
         self._session = session
         self._lines = wire.read_lines(reader)
         self._lock = threading.Lock()
@@ -176,7 +176,7 @@ class _Readers:
 
 
 class _StdioSession:
-    def __init__(self, runtime: Runtime, writer: Writer) -> None:
+    def __init__(self, runtime: Runtime, writer: BinaryIO) -> None:
         self._runtime = runtime
         self._writer = writer
         self._lock = threading.Lock()
