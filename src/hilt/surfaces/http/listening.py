@@ -167,6 +167,24 @@ class HttpConnection(HttpToolsProtocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
+def server_config(
+    app: Any, http: type[HttpConnection] = HttpConnection, *, limit: int = CONNECTIONS_MAX, **more: Any
+) -> uvicorn.Config:
+    """Return the configuration of a server with our limits, which logs nothing and trusts no proxy."""
+    return uvicorn.Config(
+        app,
+        http=http,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=connections_max(limit),
+        timeout_graceful_shutdown=STOP_SECONDS,
+        **more,
+    )
+
+
 class HttpServer(uvicorn.Server):
     """Closes idle connections: clients without a token could use them to block others."""
 
@@ -209,7 +227,7 @@ class HttpServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def connections_max(limit: int = CONNECTIONS_MAX) -> int:
+def connections_max(limit: int) -> int:
     """Return the connection limit, lowered to leave file descriptors for other uses."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * limit

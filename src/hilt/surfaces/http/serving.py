@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import uvicorn
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Response
 
@@ -23,23 +22,15 @@ from hilt.output.incidents import log_incident
 from hilt.surfaces import resident
 from hilt.surfaces.http.app import AppParts, HttpApp, TokenPair
 from hilt.surfaces.http.feed import Feed
-from hilt.surfaces.http.listening import (
-    STOP_SECONDS,
-    Address,
-    HttpConnection,
-    HttpServer,
-    connections_max,
-    listen,
-)
+from hilt.surfaces.http.listening import Address, HttpConnection, HttpServer, listen, server_config
 from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem
-from hilt.surfaces.http.requests import BODY_BYTES, OwnHosts
+from hilt.surfaces.http.requests import OwnHosts
 from hilt.surfaces.http.static import read_files
 from hilt.surfaces.http.tokens import agents_token, person_token
 from hilt.surfaces.http.workspaces import ServedWorkspace, Workspaces
 from hilt.surfaces.mcp.content import Choice
-from hilt.surfaces.mcp.http import RequestGuard
+from hilt.surfaces.mcp.http import RequestGuard, session_manager
 from hilt.surfaces.mcp.server import Serving
-from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX
 from hilt.surfaces.opening import open_runtime
 
 CONNECTIONS_MAX = 1024
@@ -143,12 +134,7 @@ async def _mcp(served: ServedWorkspace, stack: AsyncExitStack) -> RequestGuard:
     stack.callback(serving.close)
     tidying = asyncio.create_task(serving.tidy())
     stack.callback(tidying.cancel)
-    manager = StreamableHTTPSessionManager(
-        serving.server,
-        session_idle_timeout=IDLE_SECONDS,
-        max_request_body_size=BODY_BYTES,
-        max_sessions=SESSIONS_MAX,
-    )
+    manager = session_manager(serving)
     await stack.enter_async_context(manager.run())
     return RequestGuard(manager.handle_request, None, None)
 
@@ -158,21 +144,15 @@ def _hand_over(served: ServedWorkspace, call: Call) -> Result:
 
 
 def _config(app: HttpApp, server_options: ServerOptions) -> uvicorn.Config:
-    config = uvicorn.Config(
+    config = server_config(
         app,
-        http=_ApiConnection,
+        _ApiConnection,
+        limit=CONNECTIONS_MAX,
         ws=_EventConnection,
         ws_max_size=MESSAGE_BYTES,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PONG_SECONDS,
         ws_per_message_deflate=False,  # takes 64 KB for each client
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=connections_max(CONNECTIONS_MAX),
-        timeout_graceful_shutdown=STOP_SECONDS,
     )
     if server_options.certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

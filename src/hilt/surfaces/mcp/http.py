@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Self
 
-import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.inbound import decode_header_value
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
@@ -22,14 +21,7 @@ from hilt import wire
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces import Usage
-from hilt.surfaces.http.listening import (
-    STOP_SECONDS,
-    Address,
-    HttpConnection,
-    HttpServer,
-    connections_max,
-    listen,
-)
+from hilt.surfaces.http.listening import Address, HttpServer, listen, server_config
 from hilt.surfaces.http.requests import (
     BODY_BYTES,
     BadBody,
@@ -78,23 +70,8 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None) -
     address = address._replace(port=listener.getsockname()[1])
     choice = Choice(flags.search, flags.lean)
     serving = Serving(runtime, choice, single=None if single is None else Session(single))
-    manager = StreamableHTTPSessionManager(
-        serving.server,
-        session_idle_timeout=IDLE_SECONDS,
-        max_request_body_size=BODY_BYTES,
-        max_sessions=SESSIONS_MAX,
-    )
-    config = uvicorn.Config(
-        RequestGuard(manager.handle_request, OwnHosts(address), token),
-        http=HttpConnection,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=connections_max(),
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
+    manager = session_manager(serving)
+    config = server_config(RequestGuard(manager.handle_request, OwnHosts(address), token), ws="none")
     server = HttpServer(config)
     gc.freeze()
     gc.enable()
@@ -109,6 +86,16 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None) -
         tidying.cancel()
         serving.close()
         listener.close()
+
+
+def session_manager(serving: Serving) -> StreamableHTTPSessionManager:
+    """Return the SDK's sessions for a server, with our limits."""
+    return StreamableHTTPSessionManager(
+        serving.server,
+        session_idle_timeout=IDLE_SECONDS,
+        max_request_body_size=BODY_BYTES,
+        max_sessions=SESSIONS_MAX,
+    )
 
 
 def read_address(text: str) -> Address:
