@@ -6,11 +6,10 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from shutil import get_terminal_size
-from textwrap import wrap
 
 from hilt.desk.diagnosis import Finding, diagnose
 from hilt.surfaces.cli.config import sources_of
-from hilt.surfaces.cli.layout import print_json
+from hilt.surfaces.cli.layout import fitted, print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.opening import open_runtime
@@ -72,4 +71,4 @@ def lines_of(finding: Finding, details: str = "--json") -> list[str]:
 
 def _wrapped(text: str) -> list[str]:
     width = get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    return wrap(text, max(40, width - _INDENT), break_long_words=False, break_on_hyphens=False) or [""]
+    return fitted(text, max(40, width - _INDENT))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import wrap
 from typing import NamedTuple
 
 from hilt.choices import choices
 from hilt.surfaces import OPTIONS
 from hilt.surfaces.cli.command_table import COMMANDS, GROUPS, TOP
-from hilt.surfaces.cli.layout import WIDTH, wrapped
+from hilt.surfaces.cli.layout import WIDTH, fitted, wrapped
 from hilt.surfaces.cli.parsing import Parser
 
 _INDENT = 2
@@ -139,12 +138,8 @@ def _lines(section: HelpSection, width: int | None = None) -> list[str]:
         start = _INDENT + column + 2
         if len(name) > column:
             lines += [f"{'':{_INDENT}}{name}"]
-            lines += [f"{'':{_TEXT_INDENT}}{line}" for line in _wrapped(text, WIDTH - _TEXT_INDENT)]
+            lines += [f"{'':{_TEXT_INDENT}}{line}" for line in fitted(text, WIDTH - _TEXT_INDENT)]
             continue
-        first, *more = _wrapped(text, WIDTH - start)
+        first, *more = fitted(text, WIDTH - start)
         lines += [f"{'':{_INDENT}}{name:<{column}}  {first}", *(f"{'':{start}}{line}" for line in more)]
     return [*lines, ""]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]

@@ -40,6 +40,11 @@ def list_row(text: str) -> str:
     return (terminal.clip(line, get_terminal_size().columns) if sys.stdout.isatty() else line) + "\n"
 
 
+def fitted(text: str, width: int) -> list[str]:
+    """Return text as lines of this width at most, without breaking words."""
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+
+
 def wrapped(text: str, indent: int = 0) -> str:
     """Return text wrapped at 80 columns, without a final newline; all lines but the first are indented.
 
@@ -50,6 +55,6 @@ def wrapped(text: str, indent: int = 0) -> str:
         parts = paragraph.split("\n")
         is_prose = not any(part.startswith(_KEEPS_LINES) for part in parts)
         for part in [" ".join(parts)] if is_prose else parts:
-            lines += wrap(part, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+            lines += fitted(part, WIDTH - indent)
         lines.append("")
     return "\n".join(f"{'':{indent}}{line}" if number and line else line for number, line in enumerate(lines[:-1]))
