@@ -57,8 +57,7 @@ def closed_by_signals(runtime: Runtime) -> Iterator[None]:
         restore_signals()
         runtime.give_up(ENDING_SECONDS)
         runtime.close()
-        # the parent process sees which signal ended this one
-        os.kill(os.getpid(), ended.number)
+        die(ended.number)
 
 
 class _Ended(BaseException):
@@ -78,6 +77,12 @@ def restore_signals() -> None:
     for number in (signal.SIGINT, *_ENDING):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+def die(number: int) -> None:
+    """End this process by a signal, so that the parent process sees which one ended it."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]
 import _thread
-import os
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ from hilt.active_call import ActiveCall
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.surfaces.oneshot import ENDING_SECONDS, restore_signals
+from hilt.surfaces.oneshot import ENDING_SECONDS, die
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -83,7 +82,7 @@ def _ended_by_signals(runtime: Runtime) -> Iterator[list[int]]:
             since = time.monotonic()
             _thread.start_new_thread(finish, (number,))
         elif ended.is_set() or time.monotonic() - since > AGAIN_SECONDS:
-            _die(number)
+            die(number)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -93,13 +92,7 @@ def _ended_by_signals(runtime: Runtime) -> Iterator[list[int]]:
     finally:
         if received:
             ended.wait()
-            _die(received[0])
-
-
-def _die(number: int) -> None:
-    restore_signals()
-    # the parent process sees which signal ended this one
-    os.kill(os.getpid(), number)
+            die(received[0])
 
 
 def serve(runtime: Runtime, reader: BinaryIO, writer: BinaryIO) -> None:

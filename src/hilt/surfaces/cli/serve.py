@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 from contextlib import suppress
 
@@ -14,6 +13,7 @@ from hilt.surfaces import Usage
 from hilt.surfaces.cli.ancestry import ancestors
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 from hilt.surfaces.cli.person import refuse_tools
+from hilt.surfaces.oneshot import die
 from hilt.surfaces.opening import open_runtime, surroundings_of
 from hilt.surroundings import Surroundings
 
@@ -68,8 +68,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     with suppress(OSError):
         sys.stdout.flush()
     if ended:
-        signal.signal(ended, signal.SIG_DFL)
-        os.kill(os.getpid(), ended)  # the parent process sees which signal ended this one
+        die(ended)
     os._exit(0)  # a call that does not end must not keep the process alive
 
 

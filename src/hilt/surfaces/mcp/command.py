@@ -17,6 +17,7 @@ from hilt.surfaces import Usage
 from hilt.surfaces.mcp.content import Choice
 from hilt.surfaces.mcp.pipe import FAREWELL, new_session
 from hilt.surfaces.mcp.sessions import Session
+from hilt.surfaces.oneshot import die
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -54,8 +55,7 @@ def serve(options: dict[str, str], flags: ServeOptions) -> int:
         with suppress(OSError):
             sys.stderr.flush()
     if stop_signal:
-        signal.signal(stop_signal, signal.SIG_DFL)
-        os.kill(os.getpid(), stop_signal)  # the parent process sees which signal ended this one
+        die(stop_signal)
     os._exit(0)  # skip the interpreter's shutdown, which takes as long as a call
 
 
