@@ -16,6 +16,7 @@ from copy import copy
 from typing import Any, TypeVar
 
 from hilt.call import UserAnswer
+from hilt.context import Attendant
 from hilt.desk.approvals import POLL_SECONDS
 from hilt.errors import ToolError
 from hilt.surfaces.event_loop import Bucket
@@ -62,7 +63,7 @@ class ClientAnswers:
         self.inputs: dict[str, dict[str, Any]] = {}
 
 
-class ClientAttendant:
+class ClientAttendant(Attendant):
     """An Attendant over MCP, for one call."""
 
     def __init__(
@@ -228,28 +229,16 @@ class ClientAttendant:
         client.take(responses)
         return any(response is not None for response in responses.values())
 
-    @property
-    def allowance(self) -> None:
-        """None: the host limits its own runs."""
-        return None
-
     def require(self, capability: str) -> None:
         """Raise unless the client declares this capability."""
         if capability not in self._can:
             self.missing = capability
             raise ToolError("no_one_to_ask", f"The client does not support {capability}.")
 
-    def compact(self, focus: str) -> str | None:
-        """Return None: the host compacts its own conversation."""
-        return None
-
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report progress, validated and rate-limited: a tool may send anything, any number of times."""
         if _is_number(done) and self._notes.take():
             self._send("progress", (done, total if _is_number(total) else None, str(message)[:NOTE_CHARACTERS]))
-
-    def output(self, data: bytes) -> None:
-        """Ignore the output of a command: clients receive its last line as progress."""
 
     def log(self, level: str, data: Any) -> None:
         """Send a log message for the user, rate-limited."""
