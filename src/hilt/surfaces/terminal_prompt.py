@@ -347,9 +347,7 @@ class Page:
             # do not format what will not be shown; a line has at most four characters per column
             text = text[: 4 * self._width * (max_lines + 1)]
         pieces = self._fit(f"{label} {one_line(text)}", self._width - 2)
-        if max_lines is not None and len(pieces) > max_lines:
-            self.was_cut = True
-            pieces = [*pieces[: max_lines - 1], _cut_off(pieces[max_lines - 1])]
+        pieces = self._first(pieces, max_lines)
         if pieces[0].startswith(label):
             pieces[0] = painted(label, CYAN, color=self._color) + pieces[0][len(label) :]
         return [self._bar + piece for piece in pieces]
@@ -374,12 +372,17 @@ class Page:
         return lines
 
     def _fact(self, label: str, text: str, sgr: str, *, max_lines: int | None) -> list[str]:
-        pieces = self._fit(one_line(text), self._width - 8)
-        if max_lines is not None and len(pieces) > max_lines:
-            self.was_cut = True
-            pieces = [*pieces[: max_lines - 1], _cut_off(pieces[max_lines - 1])]
+        pieces = self._first(self._fit(one_line(text), self._width - 8), max_lines)
         first, *more = [painted(piece, sgr, color=self._color) for piece in pieces]
         return [painted(f"{label:<8}", DIM, color=self._color) + first, *(" " * 8 + piece for piece in more)]
+
+    def _first(self, pieces: list[str], max_lines: int | None) -> list[str]:
+        """Return as many pieces as are allowed; the last one ends with … instead of its last characters."""
+        if max_lines is None or len(pieces) <= max_lines:
+            return pieces
+        self.was_cut = True
+        last = pieces[max_lines - 1]
+        return [*pieces[: max_lines - 1], terminal.clip(last + " ", terminal._columns(last))]
 
     def _barred(self, text: str, indent: str = "") -> list[str]:
         lines = text.removesuffix("\n").split("\n")
@@ -415,11 +418,6 @@ class Page:
     @property
     def _bar(self) -> str:
         return painted("|", DIM, color=self._color) + " "
-
-
-def _cut_off(piece: str) -> str:
-    """Return a piece that ends with … instead of its last characters."""
-    return terminal.clip(piece + " ", terminal._columns(piece))
 
 
 def _more(count: int, noun: str) -> str:
