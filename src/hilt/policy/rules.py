@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     from hilt.shell.risk import CommandPart
 
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
-_KEYS = ("default", "allow_all", "network", *_LISTS)
+# keys with one value that is a rule: the value, the verdict of the rule and its scope
+_SWITCHES: dict[str, tuple[bool, Verdict, Scope]] = {
+    "allow_all": (True, "allow", EVERYTHING),
+    "network": (False, "deny", rule_forms.NETWORK),
+}
+_KEYS = ("default", *_SWITCHES, *_LISTS)
 _PATH_TOOLS = {"read": "read_file", "write": "write_file"}  # the tool names in granted path rules
 
 
@@ -236,19 +241,13 @@ class _RuleReader:
                 self._strict = self._strict or value == "ask"
                 if value != "ask":
                     self._broken("default must be ask; without it, hilt's own defaults apply", line)
-            elif key == "allow_all":
-                if value is True:
-                    self._rules.append(
-                        Rule("allow", "allow_all: true", rule_forms.Whole(rule_forms.EVERYTHING), self._file, line)
-                    )
-                elif value is not False and value is not None:
-                    self._broken("allow_all must be true or false", line)
-            elif key == "network":
-                if value is False:
-                    form = rule_forms.Whole(rule_forms.NETWORK)
-                    self._rules.append(Rule("deny", "network: false", form, self._file, line))
-                elif value is not True and value is not None:
-                    self._broken("network must be true or false", line)
+            elif key in _SWITCHES:
+                switched, verdict, scope = _SWITCHES[key]
+                if value is switched:
+                    text = f"{key}: {str(value).lower()}"
+                    self._rules.append(Rule(verdict, text, rule_forms.Whole(scope), self._file, line))
+                elif value is not None and not isinstance(value, bool):
+                    self._broken(f"{key} must be true or false", line)
             elif key in _LISTS:
                 if isinstance(value, list):
                     for index, entry in enumerate(value):

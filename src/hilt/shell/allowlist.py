@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hilt.shell import programs
+from hilt.shell.arguments import FIND_ACTIONS
 
 ALLOWED_PROGRAMS = programs.words(
     "git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp mv head tail wc sort uniq "
@@ -23,7 +24,6 @@ _HIDING = programs.option_rows(
     wget: . config
     """
 )
-_FIND_ACTIONS = programs.words("-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls")
 _GIT_COMMANDS = programs.words(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore check-mailmap "
     "check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree "
@@ -145,7 +145,7 @@ def _is_sandboxed(argv: Sequence[str]) -> bool:
 
 
 def _check_find(arguments: list[str]) -> str | None:
-    action = next((word for word in arguments if word in _FIND_ACTIONS), None)
+    action = next((word for word in arguments if word in FIND_ACTIONS), None)
     return None if action is None else f"it uses {action}"
 
 

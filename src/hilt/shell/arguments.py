@@ -9,7 +9,7 @@ from hilt.shell import programs
 from hilt.shell.quoting import ShellWord
 from hilt.shell.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, has_unknown, holds, worse
 
-_ACTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
+FIND_ACTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
 
 
 def _rate_find(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -192,7 +192,7 @@ def _may_be_action(word: ShellWord) -> bool:
         return False
     from fnmatch import fnmatchcase
 
-    return any(fnmatchcase(action, word.value or "*") for action in _ACTIONS)
+    return any(fnmatchcase(action, word.value or "*") for action in FIND_ACTIONS)
 
 
 RATED: dict[str, Rate] = {
