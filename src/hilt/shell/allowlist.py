@@ -13,15 +13,18 @@ ALLOWED_PROGRAMS = programs.words(
 )
 
 # programs whose own options may not start others
-_STARTS_NOTHING = programs.words("env awk sed tar git sort zip npx cmake go wget")
+_STARTS_NOTHING = programs.words("awk sed git zip go")
 # options that hide what a program does, or load code; after the bar, the letters of other options with a value
 _HIDING = programs.option_rows(
     """
     awk: fEilW file exec include load | Fve
     sed: f file | eli
+    tar: IF checkpoint-action to-command use-compress-program rsh-command info-script rmt-command new-volume-script
+        | fCbXgHKLNV
+    sort: . compress-program
     diff: l paginate | CUIxXFLSWD
     curl: K config engine | oHdAeubTXFwmxYyzrQtPCcDE
-    wget: . config
+    wget: . config use-askpass
     """
 )
 _GIT_COMMANDS = programs.words(
@@ -135,13 +138,22 @@ def _check_options(argv: Sequence[str]) -> str | None:
     options = _HIDING.get(argv[0])
     if options is None or _is_sandboxed(argv):
         return None
-    is_hiding = programs.has_flag(argv[1:], options.short, *options.long, values=options.flags)
+    # abbreviated, --checkpoint-action of tar is the other option
+    words = [word for word in argv[1:] if word != "--checkpoint"]
+    is_hiding = programs.has_flag(words, options.short, *options.long, values=options.flags)
     return "an option names a program, loads code, or reads a script or options from a file" if is_hiding else None
 
 
 def _is_sandboxed(argv: Sequence[str]) -> bool:
     """Whether sed itself rejects scripts that start programs."""
     return argv[0] == "sed" and "--sandbox" in argv
+
+
+def _check_env(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.WRAPPERS["env"], assignments=True)
+    if programs.has_flag(arguments[:at], "S", "split-string", values="uC"):
+        return "-S splits a string into a command"
+    return f"it would run the command {arguments[at]}" if at < len(arguments) else None
 
 
 def _check_find(arguments: list[str]) -> str | None:
@@ -233,6 +245,18 @@ def _check_npm(arguments: list[str]) -> str | None:
     return None
 
 
+def _check_npx(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.Options("pw", ("package", "workspace")))
+    return "-c runs text in a shell" if programs.has_flag(arguments[:at], "c", "call", values="pw") else None
+
+
+def _check_wget(arguments: list[str]) -> str | None:
+    for text in programs.option_values(arguments, "e", "execute", stops="OoaPUtTwQADlIXRBi"):
+        if "askpass" in (text or "").lower().replace("_", "").replace("-", ""):
+            return "-e names a program"
+    return None
+
+
 def _check_pip(arguments: list[str]) -> str | None:
     is_editing = "config" in arguments and ("edit" in arguments or programs.has_flag(arguments, "", "editor"))
     return "pip config edit starts an editor" if is_editing else None
@@ -252,7 +276,8 @@ def _check_make(arguments: list[str]) -> str | None:
 
 
 def _check_cmake(arguments: list[str]) -> str | None:
-    return "-E chdir starts a command" if arguments[:2] == ["-E", "chdir"] else None
+    is_starting = arguments[:1] == ["-E"] and arguments[1:2] and arguments[1] in ("env", "time", "chdir")
+    return f"-E {arguments[1]} starts a command" if is_starting else None
 
 
 def _check_go(arguments: list[str]) -> str | None:
@@ -273,10 +298,13 @@ def _check_rustc(arguments: list[str]) -> str | None:
 
 
 _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
+    "env": _check_env,
     "find": _check_find,
     "tar": _check_tar,
     "git": _check_git,
     "npm": _check_npm,
+    "npx": _check_npx,
+    "wget": _check_wget,
     "pip": _check_pip,
     "bun": _check_bun,
     "make": _check_make,
