@@ -555,7 +555,7 @@ def open_jobs(state: str, root: str) -> Jobs:
 
 def _report_job(state: str, root: str, job: JobState) -> None:
     """Publish that a job has started or ended, if `hilt serve` may be running."""
-    if os.path.exists(places.serving_marker(state)):
+    if os.path.exists(places.serving_folder(state)):
         from hilt.running.publishing import publish_job
 
         with suppress(Exception):  # must not affect the job

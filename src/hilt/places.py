@@ -48,9 +48,9 @@ def programs_dir(state: str) -> str:
     return os.path.join(state, "programs")
 
 
-def serving_marker(state: str) -> str:
-    """Return the file that exists while `hilt serve` runs, and after one was killed."""
-    return os.path.join(state, "serve.lock")
+def serving_folder(state: str) -> str:
+    """Return the folder that exists while a `hilt serve` runs, and after one was killed."""
+    return os.path.join(state, "serving")
 
 
 def make_state_dir(state: str) -> None:

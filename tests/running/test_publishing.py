@@ -8,7 +8,7 @@ import pytest
 
 from hilt.call import Call
 from hilt.state.callers import CallObserver
-from hilt.state.events import EventStore, ServingMark
+from hilt.state.events import EventStore, mark_serving
 from tests.programs import needs_sandbox
 
 pytestmark = pytest.mark.starts_processes
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.starts_processes
 
 @needs_sandbox
 def test_a_call_that_outlives_the_server_is_not_reported_as_interrupted(runtime, workspace):
-    server, ended = ServingMark(runtime.parts.state), threading.Event()
+    server, ended = mark_serving(runtime.parts.state), threading.Event()
     with closing(EventStore(runtime.parts.state)) as store:
         call = Call("run_shell", {"command": "until [ -e go ]; do sleep 0.01; done"})
         runtime.submit(call, lambda result: ended.set())

@@ -13,7 +13,7 @@ from hilt.state.connected_hosts import HostObserver
 from hilt.state.connected_hosts import Transport as Transport
 from hilt.state.connected_hosts import connected_hosts as connected_hosts
 from hilt.state.connected_hosts import mark_host as mark_host
-from hilt.state.events import EVENTS_MAX, EventStore, NewEvent, ServingMark
+from hilt.state.events import EVENTS_MAX, EventStore, NewEvent, mark_serving
 from hilt.state.events import EventRow as EventRow
 from hilt.state.locks import ProcessMark as ProcessMark
 from hilt.state.observer import StateObserver
@@ -41,7 +41,7 @@ class EventWatch:
 
         `workspaces` maps the ids of workspaces to their folders.
         """
-        self._mark = ServingMark(state)
+        self._mark = mark_serving(state)
         self._limits = {"days": days, "megabytes": megabytes}
         self._received = received
         self._events = EventStore(state)

@@ -12,7 +12,7 @@ from hilt.call import Json, Origin, Result
 from hilt.errors import ToolError
 from hilt.output.incidents import log_incident  # at the top: files may have run out later
 from hilt.pipeline import Prepared, failure
-from hilt.places import serving_marker
+from hilt.places import serving_folder
 from hilt.state.trail import Trail, TrailEntry, digest
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ class Recorder:
         self._trail = trail
         self._origin_of = origin_of
         self._publisher = publisher
-        self._marker = serving_marker(state)
+        self._marker = serving_folder(state)
         self._workspace = workspace
         self._state = state
         self._has_begun = False  # whether the start of any call was published, perhaps to a server that has ended since

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Literal, NamedTuple
 
 from hilt.call import ApprovalRequest, Json, ShownFile
@@ -19,7 +19,7 @@ from hilt.call import UserAnswer as UserAnswer  # askers in users' code import i
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
-from hilt.state.locks import ProcessMark, read_mark
+from hilt.state.locks import ProcessMark, living_marks
 from hilt.state.stored_runs import NoteRun, no_note
 from hilt.state.tables import is_id_prefix, open_state, with_prefix
 
@@ -304,10 +304,7 @@ class Approvals:
 
     def attended(self) -> bool:
         """Whether a user is available to answer."""
-        with suppress(FileNotFoundError):
-            names = [name for name in os.listdir(self._attending) if not name.startswith(".")]
-            return any(read_mark(self._attending, name) is not None for name in names)
-        return False
+        return bool(living_marks(self._attending))
 
     def _load(self, condition: str, values: Sequence[object]) -> list[Approval]:
         if not self._db.exists():

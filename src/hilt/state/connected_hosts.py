@@ -10,11 +10,9 @@ from typing import Literal, NamedTuple
 
 from hilt.formats.times import Moment
 from hilt.state.events import NewEvent
-from hilt.state.locks import ProcessMark, read_mark
+from hilt.state.locks import ProcessMark, living_marks
 
 _FOLDER = "hosts"
-_NEW_SECONDS = 60.0  # after which a mark that is being made is an orphan
-
 
 Transport = Literal["stdio", "http"]
 
@@ -41,23 +39,13 @@ def mark_host(
 
 
 def connected_hosts(state: str) -> list[ConnectedHost]:
-    """Return the connected hosts, newest first; remove the files of killed processes."""
-    folder = os.path.join(state, _FOLDER)
+    """Return the connected hosts, newest first."""
     hosts: list[ConnectedHost] = []
-    with suppress(FileNotFoundError):
-        for name in os.listdir(folder):
-            with suppress(OSError, ValueError, TypeError):  # it has just disconnected
-                if _is_being_made(folder, name):
-                    continue
-                mark = read_mark(folder, name)
-                if mark is not None:
-                    host = ConnectedHost(**json.loads(mark))
-                    hosts.append(host._replace(since=Moment(host.since)))
+    for mark in living_marks(os.path.join(state, _FOLDER)):
+        with suppress(ValueError, TypeError):  # of another version
+            host = ConnectedHost(**json.loads(mark))
+            hosts.append(host._replace(since=Moment(host.since)))
     return sorted(hosts, key=lambda host: (host.since, host.id), reverse=True)
-
-
-def _is_being_made(folder: str, name: str) -> bool:
-    return name.startswith(".") and time.time() - os.lstat(os.path.join(folder, name)).st_mtime < _NEW_SECONDS
 
 
 class HostObserver:

@@ -1,12 +1,11 @@
 """Events of all the user's processes while `hilt serve` runs, as one numbered sequence in events.db.
 
 Every process appends its own events, and SQLite numbers them in the order of their commits. A process appends only
-while a server holds the lock on `serve.lock`. The server removes old events; numbers are never reused.
+while a server runs, which has a mark for that. The server removes old events; numbers are never reused.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections import deque
@@ -16,8 +15,9 @@ from typing import NamedTuple
 
 from hilt.call import Json
 from hilt.formats.times import rfc3339
-from hilt.places import serving_marker
+from hilt.places import serving_folder
 from hilt.state.db import Database
+from hilt.state.locks import ProcessMark, living_marks
 from hilt.wire import json_encoder
 
 TYPE_CHECKING = False
@@ -190,54 +190,10 @@ def _text(seq: int, at: int, type: str, data: str) -> str:
 
 
 def is_served(state: str) -> bool:
-    """Whether a `hilt serve` of this state directory is running: it holds a lock for as long as it lives."""
-    try:
-        descriptor = os.open(serving_marker(state), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    else:
-        _remove(state, descriptor)  # left behind by a server that was killed
-        return False
-    finally:
-        os.close(descriptor)
+    """Whether a `hilt serve` of this state directory is running."""
+    return bool(living_marks(serving_folder(state)))
 
 
-class ServingMark:
-    """Marks that a server is running, until it is closed or its process ends. Several servers may share the file."""
-
-    def __init__(self, state: str) -> None:
-        self._state = state
-        while True:
-            path = serving_marker(state)
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-            if _is_at(path, self._descriptor):
-                return
-            os.close(self._descriptor)  # another process removed the file in the meantime
-
-    def close(self) -> None:
-        """Remove the marker, unless another server shares it."""
-        with suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(self._state, self._descriptor)
-        os.close(self._descriptor)
-
-
-def _remove(state: str, descriptor: int) -> None:
-    """Remove the marker; the caller holds its lock exclusively. Later calls then need not check the lock."""
-    path = serving_marker(state)
-    with suppress(OSError):
-        if _is_at(path, descriptor):
-            os.unlink(path)
-
-
-def _is_at(path: str, descriptor: int) -> bool:
-    """Whether an open file is still the one at a path."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+def mark_serving(state: str) -> ProcessMark:
+    """Mark that a server is running, until the mark is closed or this process ends."""
+    return ProcessMark(serving_folder(state), os.urandom(8).hex())

@@ -109,7 +109,7 @@ PARTS = (
                 "mountpoints",
                 "nowhere",
             ),
-            *("open-console", "owners", "programs", "resident", "running", "serve", "stage"),
+            *("open-console", "owners", "programs", "resident", "running", "serve", "serving", "stage"),
         ),
         "locks, sockets, tokens and markers of processes",
         "a few files",

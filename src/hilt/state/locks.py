@@ -21,8 +21,11 @@ class ProcessMark:
     def __init__(self, folder: str, name: str, content: bytes = b"") -> None:
         self._path = os.path.join(folder, name)
         new = os.path.join(folder, f".{name}")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._descriptor = -1
+        while self._descriptor < 0:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):  # another process removed the empty folder
+                self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             os.write(self._descriptor, content)
@@ -32,10 +35,11 @@ class ProcessMark:
             raise
 
     def close(self) -> None:
-        """Remove the mark; may be called again."""
+        """Remove the mark, and its folder with the last one; may be called again."""
         if self._descriptor >= 0:
             with suppress(OSError):
                 os.unlink(self._path)
+                os.rmdir(os.path.dirname(self._path))
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -57,6 +61,20 @@ def read_mark(folder: str, name: str) -> bytes | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def living_marks(folder: str) -> list[bytes]:
+    """Return the contents of the marks in a folder; those of dead processes are removed, and so is an empty folder."""
+    contents: list[bytes] = []
+    with suppress(FileNotFoundError):
+        for name in os.listdir(folder):
+            with suppress(OSError):
+                mark = None if name.startswith(".") else read_mark(folder, name)  # those with a dot are being made
+                contents += () if mark is None else (mark,)
+        if not contents:
+            with suppress(OSError):
+                os.rmdir(folder)
+    return contents
 
 
 def try_lock(path: str) -> int | None:

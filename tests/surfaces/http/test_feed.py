@@ -18,7 +18,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from hilt.places import serving_marker
+from hilt.places import serving_folder
 from hilt.state.events import EventStore, is_served
 from tests.marks import wait_until
 from tests.programs import needs_sandbox
@@ -334,12 +334,12 @@ def test_nothing_is_published_when_no_server_runs(tmp_path):
         server.process.kill()
         server.process.wait()
     killed = EventStore(command.state).last()
-    assert os.path.exists(serving_marker(command.state))
+    assert os.path.exists(serving_folder(command.state))
     command.ask(read)
 
     assert last > 1
     assert EventStore(command.state).last() == killed
-    assert not os.path.exists(serving_marker(command.state))  # so that the next call need not check its lock
+    assert not os.path.exists(serving_folder(command.state))  # so that the next call need not look for servers
 
 
 def test_the_serving_mark_is_shared_by_servers_and_removed_with_the_last(tmp_path):
