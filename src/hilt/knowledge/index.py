@@ -25,19 +25,13 @@ USED_SECONDS = 86_400  # resolution of the last use of a folder
 
 MIGRATIONS = (
     """CREATE TABLE shelves (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL);
-CREATE TABLE listings (
-         shelf INTEGER NOT NULL, path BLOB NOT NULL, mtime INTEGER NOT NULL, files BLOB NOT NULL, folders BLOB NOT NULL,
-         PRIMARY KEY (shelf, path)) WITHOUT ROWID;
 CREATE TABLE entries (
          id INTEGER PRIMARY KEY, shelf INTEGER NOT NULL, path BLOB NOT NULL, size INTEGER NOT NULL,
          mtime INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, title TEXT NOT NULL,
          description TEXT NOT NULL, source TEXT NOT NULL, UNIQUE (shelf, path));
 CREATE VIRTUAL TABLE texts USING fts5(title, tags, description, body);
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab('texts', 'row');
-CREATE TABLE common (term TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID""",
-    """DROP TABLE listings;
-DROP TABLE common""",
 )
 
 

@@ -80,7 +80,7 @@ class Knowledge:
             except (OSError, sqlite3.DatabaseError):
                 self._drop(path)
             except ToolError as error:
-                if error.code not in ("internal", "resource_limit"):
+                if error.code not in ("internal", "resource_limit", "runtime_missing"):
                     raise
                 self._drop(path)
         return work(self._index(os.path.join(self._spare, name)))

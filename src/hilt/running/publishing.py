@@ -98,8 +98,8 @@ class Publisher:
             if active.event_id in self._open:  # the end must not be published before the start
                 self._mark = self._mark or mark_caller(self._state)
                 fields["process"] = self._mark[0]
-                self._started.add(active.event_id)  # before the append: an event that cannot be stored now is retried
                 self._append("call_started", fields, start_key(active.event_id))
+                self._started.add(active.event_id)
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
         """Publish the end of a call, if a server is running or its start was published."""

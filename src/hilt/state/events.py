@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from hilt.call import Json
@@ -29,7 +27,6 @@ EVENT_CHARACTERS = 256 * 1024  # of one event; in a longer one, long texts are t
 
 _DAY_NS = 86_400 * 1_000_000_000
 _TRANSIENT_NS = 1_000_000_000  # how long transient events stay for other servers to read
-_UNSTORED_MAX = 10_000  # events that could not be stored yet; beyond this, the oldest are dropped
 _CUTS = (16_384, 2_048, 256)  # characters to keep of each long text, tried in order until the event is short enough
 
 _MIGRATIONS = (
@@ -67,7 +64,6 @@ class EventStore:
     """The events of all workspaces of a user. Safe to use from many threads and processes."""
 
     def __init__(self, directory: str) -> None:
-        self._unstored: deque[tuple[object, ...]] = deque(maxlen=_UNSTORED_MAX)
         self._db = Database(os.path.join(directory, "events.db"), _MIGRATIONS, durable=False)
 
     def close(self) -> None:
@@ -77,27 +73,8 @@ class EventStore:
     def append(self, event: NewEvent, data: str | None = None) -> None:
         """Append an event; `data` are its fields as JSON, if the caller has encoded them."""
         data = _shortened(event.fields, data or encode(event.fields))
-        self._unstored.append((time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key))
-        # one thread stores the events of all threads that wait for the database, in one transaction
-        self._db.read(self._store)
-
-    def _store(self, db: sqlite3.Connection) -> None:
-        rows: list[tuple[object, ...]] = []
-        with suppress(IndexError):
-            while True:
-                rows.append(self._unstored.popleft())
-        try:
-            if len(rows) == 1:
-                db.execute(_INSERT, rows[0])  # an implicit transaction
-            elif rows:
-                db.execute("BEGIN IMMEDIATE")
-                db.executemany(_INSERT, rows)
-                db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            self._unstored.extendleft(reversed(rows))  # this thread or another retries
-            raise
+        row = (time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key)
+        self._db.read(lambda db: db.execute(_INSERT, row))  # an implicit transaction
 
     def last(self) -> int:
         """Return the number of the newest event, 0 if there was none; it may have been removed since."""

@@ -38,7 +38,6 @@ T = TypeVar("T")
 End = tuple[int, bytes]  # the number and the hash of the last row; (0, b"") if there is none
 
 PATHS_PER_QUERY = 500
-SINGLE_SEARCHES_MAX = 8  # paths to search for one by one in the log; for more, all of it is parsed
 WAL_BYTES = 512 * 1024
 SESSION_IDLE_SECONDS = 24 * 3600
 LOG_BYTES = 2 * 1024 * 1024  # about four thousand rows; a longer log is flushed
@@ -313,17 +312,11 @@ class Trail:
         for call in _newest_calls(data, workspace, session):
             last_used = call.at // _SECOND
             break
-        if len(names) > SINGLE_SEARCHES_MAX:
-            newer: dict[str, Stamp | None] = {}
-            for call in _newest_calls(data, workspace, session):
-                newer = call.stamps | newer
-            stamps |= newer
-        else:
-            for name in names:
-                for call in _newest_calls(data, workspace, session, name):
-                    if name in call.stamps:
-                        stamps[name] = call.stamps[name]
-                        break
+        for name in names:
+            for call in _newest_calls(data, workspace, session, name):
+                if name in call.stamps:
+                    stamps[name] = call.stamps[name]
+                    break
         if last_used is not None and last_used < time.time() - SESSION_IDLE_SECONDS:
             return {}
         return {path: stamp for name, path in names.items() if (stamp := stamps.get(name)) is not None}
