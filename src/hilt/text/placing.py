@@ -17,7 +17,6 @@ from hilt.text.operations import Operation, PatchHunk, PatchLine
 
 _LISTED_MAX = 10  # line numbers in an error
 _PLACES_MAX = 100  # places to check before a hunk is rejected as ambiguous
-_SEARCHES_MAX = 16  # linear searches of a text; for more, an index of its lines is faster
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _ANY_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
@@ -70,34 +69,15 @@ _FORMS: tuple[_Form, ...] = (_bare, _unpadded, _unspaced, _normalized)
 
 
 class _View:
-    """The lines of a text in one normalized form, indexed for search."""
+    """The lines of a text in one normalized form."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self._joined = "\n" + "\n".join(lines) + "\n"
         self._feeds = list(accumulate((len(line) + 1 for line in lines), initial=0))
-        self._searches = 0
 
     def search(self, target: Sequence[str], first: int) -> Iterator[int]:
         """Yield each line number, from `first` on, where a sequence of lines starts."""
-        self._searches += 1
-        if self._searches > _SEARCHES_MAX and self.lines:
-            offset, line = min(enumerate(target), key=lambda pair: len(self._numbers.get(pair[1], ())))
-            numbers = self._numbers.get(line, [])
-            if len(numbers) <= _PLACES_MAX:
-                starts = (number - offset for number in numbers[bisect_left(numbers, first + offset) :])
-                return (at for at in starts if self.lines[at : at + len(target)] == target)
-        return self._find(target, first)
-
-    @cached_property
-    def _numbers(self) -> dict[str, list[int]]:
-        """The numbers of each line."""
-        numbers: dict[str, list[int]] = {}
-        for number, line in enumerate(self.lines):
-            numbers.setdefault(line, []).append(number)
-        return numbers
-
-    def _find(self, target: Sequence[str], first: int) -> Iterator[int]:
         part = "\n" + "\n".join(target) + "\n"
         at = self._joined.find(part, self._feeds[first])
         while at >= 0:

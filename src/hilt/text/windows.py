@@ -1,5 +1,6 @@
 """Windows of lines: which part of a long text to show, and where to cut it."""
 
+import re
 from typing import Literal, NamedTuple
 
 Truncate = Literal["head", "tail", "middle", "none", "smart"]
@@ -52,34 +53,17 @@ class Lines:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        feeds = data.count(b"\n")
-        self.total = feeds + (0 if data.endswith(b"\n") or not data else 1)
-        self._line, self._offset = 1, 0  # the last position looked up
-
-    def offset(self, number: int) -> int:
-        """Return the offset of a line; the end of the text for a line after the last."""
-        if number > self.total:
-            return len(self._data)
-        line, offset = (self._line, self._offset) if number >= self._line else (1, 0)
-        data, size = self._data, len(self._data)
-        while line < number and size - offset > 65536:
-            step = data.count(b"\n", offset, offset + 65536)
-            if line + step >= number:
-                break
-            line, offset = line + step, offset + 65536
-        if line < number:
-            # count only full lines from here
-            for _ in range(number - line):
-                offset = data.index(b"\n", offset) + 1
-        self._line, self._offset = number, offset
-        return offset
+        self.total = data.count(b"\n") + (0 if data.endswith(b"\n") or not data else 1)
 
     def take(self, first: int, last: int) -> bytes:
         """Return the bytes of the lines from `first` to `last`."""
-        if first == 1 and last >= self.total:
-            return self._data
-        start = self.offset(first)
-        return self._data[start : self.offset(last + 1)]
+        start = self._after(0, first - 1) if first > 1 else 0
+        return self._data[start : self._after(start, last - first + 1) if last < self.total else None]
+
+    def _after(self, start: int, count: int) -> int:
+        """Return the offset after some lines, or the end of the text."""
+        lines = re.compile(rb"(?:[^\n]*+(?:\n|\Z)){,%d}+" % count).match(self._data, start)
+        return start if lines is None else lines.end()
 
 
 def resolve(total: int, start: int, end: int | None, tail: int, truncate: str) -> tuple[int, int]:
