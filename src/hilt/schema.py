@@ -78,6 +78,24 @@ def record(properties: dict[str, Schema], *, optional: str = "") -> Schema:
     }
 
 
+def fields(text: str, **kinds: Schema) -> Schema:
+    """Return the schema of an object with these fields: `name:kind`, or `name?:kind` for one that may be missing.
+
+    A kind is a JSON type, several joined by |, the name of one of `kinds`, `next` for a call, or any of these in
+    brackets for an array.
+    """
+    pairs = [field.split(":") for field in text.split()]
+    properties = {name.removesuffix("?"): _kind_schema(kind, {"next": NEXT, **kinds}) for name, kind in pairs}
+    return record(properties, optional=" ".join(name[:-1] for name, _ in pairs if name.endswith("?")))
+
+
+def _kind_schema(kind: str, kinds: dict[str, Schema]) -> Schema:
+    if kind.startswith("["):
+        return array(_kind_schema(kind[1:-1], kinds))
+    types = kind.split("|")
+    return kinds.get(kind) or {"type": types if len(types) > 1 else kind}
+
+
 class Violation(NamedTuple):
     """One way in which the arguments are invalid."""
 

@@ -4,7 +4,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
-from hilt.schema import STRING, TEXT, record
+from hilt.schema import TEXT, fields
 from hilt.state.agent_calls import AgentOrder, failed
 
 CALL_SECONDS = 86_400.0  # the limits of the run apply
@@ -13,7 +13,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
 @tool(
     effects="control",
     timeout=CALL_SECONDS,
-    output=record({"task_id": STRING, "status": STRING}) | {TEXT: True},
+    output=fields("task_id:string status:string") | {TEXT: True},
     traits=Traits(
         anywhere=True,
         plan=True,

@@ -7,29 +7,19 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
 from hilt.output import views
-from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
+from hilt.schema import fields
 
 AGENTS_MAX = 100
 
-_AGENT = record(
-    {
-        "agentId": STRING,
-        "parentId": STRING,
-        "agent": STRING,
-        "title": STRING,
-        "status": STRING,
-        "idle": BOOLEAN,
-        "depth": INTEGER,
-        "created": STRING,
-        "changed": STRING,
-    },
-    optional="idle",
+_AGENT = fields(
+    "agentId:string parentId:string agent:string title:string status:string idle?:boolean depth:integer created:string "
+    "changed:string"
 )
 
 
 @tool(
     effects="read",
-    output=record({"agents": array(_AGENT)}),
+    output=fields("agents:[agent]", agent=_AGENT),
     traits=Traits(anywhere=True, polls=True, needs_jobs=lambda args: True),
 )
 def agent_list(ctx: Context) -> Output:

@@ -8,15 +8,15 @@ from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
-from hilt.schema import INTEGER, STRING, array, record
+from hilt.schema import fields
 
-_MESSAGE = record({"id": INTEGER, "from": STRING, "message": STRING, "time": STRING})
+_MESSAGE = fields("id:integer from:string message:string time:string")
 
 
 @tool(
     effects="control",
     timeout=660,
-    output=record({"messages": array(_MESSAGE), "left": INTEGER}),
+    output=fields("messages:[message] left:integer", message=_MESSAGE),
     traits=Traits(anywhere=True, plan=True, polls=True),
 )
 def agent_receive(

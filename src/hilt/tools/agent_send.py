@@ -5,12 +5,12 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
-from hilt.schema import BOOLEAN, STRING, record
+from hilt.schema import fields
 
 
 @tool(
     effects="control",
-    output=record({"sent": BOOLEAN, "targetAgentId": STRING}),
+    output=fields("sent:boolean targetAgentId:string"),
     # an agent wakes in a process that outlives the call
     traits=Traits(anywhere=True, plan=True, needs_jobs=lambda args: str(args.get("targetAgentId")).startswith(AGENT)),
 )

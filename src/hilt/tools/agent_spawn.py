@@ -4,7 +4,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
-from hilt.schema import INTEGER, STRING, record
+from hilt.schema import fields
 from hilt.state.agent_calls import AgentOrder, failed
 
 CALL_SECONDS = 86_400.0  # the limits of the run apply
@@ -13,7 +13,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
 @tool(
     effects="control",
     timeout=CALL_SECONDS,
-    output=record({"agentId": STRING, "response": STRING, "depth": INTEGER}),
+    output=fields("agentId:string response:string depth:integer"),
     traits=Traits(anywhere=True, plan=True, attended=True, returns_patches=True, needs_jobs=lambda args: True),
 )
 def agent_spawn(

@@ -10,7 +10,7 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import foreign_views, views
 from hilt.params import Items
-from hilt.schema import STRING, array, mapping, record
+from hilt.schema import STRING, array, fields, mapping
 
 CALL_SECONDS = 86_400.0  # a person may take their time; questions expire on their own
 HEADER_CHARACTERS = 40
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     multi_select: bool = False
 
 
-_ANSWER = record({"answers": mapping({"anyOf": [STRING, array(STRING)]})})
+_ANSWER = fields("answers:answers", answers=mapping({"anyOf": [STRING, array(STRING)]}))
 
 
 @tool(effects="read", timeout=CALL_SECONDS, output=_ANSWER, traits=Traits(plan=True, asks_person=True))

@@ -9,7 +9,7 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import ReadPath
-from hilt.schema import INTEGER, STRING, Schema, array, mapping, record
+from hilt.schema import Schema, fields, mapping
 from hilt.search.hashing import Hashes, hash_tree
 from hilt.search.selection import Selection
 
@@ -19,16 +19,7 @@ SKIPPED_LISTED = 100
 _ANSWER: Schema = {
     "type": "object",
     "anyOf": [
-        record(
-            {
-                "changed": array(STRING),
-                "added": array(STRING),
-                "removed": array(STRING),
-                "unchanged_count": INTEGER,
-                "not_compared": array(STRING),
-            },
-            optional="not_compared",
-        ),
+        fields("changed:[string] added:[string] removed:[string] unchanged_count:integer not_compared?:[string]"),
         mapping({"type": "string", "pattern": "^[0-9a-f]{64}$"}),
     ],
 }

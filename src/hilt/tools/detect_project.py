@@ -12,7 +12,7 @@ from hilt.knowledge.projects import Project
 from hilt.output import views
 from hilt.params import ReadPath
 from hilt.places import utf8_path
-from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
+from hilt.schema import fields
 
 DEPTH = 3
 FOLDERS_MAX = 1000
@@ -28,25 +28,13 @@ _SKIPPED = frozenset(
 )
 
 
-_FACTS: dict[str, Schema] = {
-    "languages": array(STRING),
-    "build_tool": STRING,
-    "test_command": STRING,
-    "linter": STRING,
-    "config_files": array(STRING),
-    "frameworks": array(STRING),
-    "type_checker": STRING,
-    "package_manager": STRING,
-}
-_UNKNOWN = "build_tool test_command linter type_checker package_manager"
-_ANSWER = record(
-    {
-        **_FACTS,
-        "projects": array(record({"path": STRING, **_FACTS}, optional=_UNKNOWN)),
-        "truncated": BOOLEAN,
-        "total_count": INTEGER,
-    },
-    optional=f"{_UNKNOWN} projects truncated total_count",
+_FACTS = (
+    "languages:[string] build_tool?:string test_command?:string linter?:string config_files:[string] "
+    "frameworks:[string] type_checker?:string package_manager?:string"
+)
+
+_ANSWER = fields(
+    f"{_FACTS} projects?:[project] truncated?:boolean total_count?:integer", project=fields(f"path:string {_FACTS}")
 )
 
 

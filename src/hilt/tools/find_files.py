@@ -8,7 +8,7 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Bounds, ReadPath
-from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
+from hilt.schema import fields
 from hilt.search.selection import Selection
 from hilt.search.tree import open_tree
 
@@ -16,20 +16,9 @@ FEW_FILES = 3  # with fewer results than this, report how many files the ignore 
 OFFSET_MAX = 1_000_000
 
 
-_ANSWER = record(
-    {
-        "files": array(STRING),
-        "truncated": BOOLEAN,
-        "total_count": INTEGER,
-        "limit_used": INTEGER,
-        "backend": STRING,
-        "total_is_minimum": BOOLEAN,
-        "dropped": INTEGER,
-        "ignored": INTEGER,
-        "hint": STRING,
-        "next": NEXT,
-    },
-    optional="total_is_minimum dropped ignored hint next",
+_ANSWER = fields(
+    "files:[string] truncated:boolean total_count:integer limit_used:integer backend:string total_is_minimum?:boolean "
+    "dropped?:integer ignored?:integer hint?:string next?:next"
 )
 
 

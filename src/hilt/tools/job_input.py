@@ -4,12 +4,10 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
-from hilt.schema import INTEGER, STRING, record
+from hilt.schema import fields
 
 
-@tool(
-    effects="execute", output=record({"status": STRING, "sent": INTEGER}), traits=Traits(needs_jobs=lambda args: True)
-)
+@tool(effects="execute", output=fields("status:string sent:integer"), traits=Traits(needs_jobs=lambda args: True))
 def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Output:
     r"""Type into a background job that was started with tty: true.
 

@@ -8,34 +8,20 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
 from hilt.output import views
-from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
+from hilt.schema import fields
 from hilt.state.roster import EXIT_CODES, AgentRecord
 
 COMMAND_CHARACTERS = 200
 AGENTS_MAX = 100
 
 
-_JOB = record(
-    {
-        "task_id": STRING,
-        "command": STRING,
-        "status": STRING,
-        "exit_code": {"type": ["integer", "null"]},
-        "started": STRING,
-        "seconds": NUMBER,
-        "output_bytes": INTEGER,
-        "output_file": STRING,
-        "cwd": STRING,
-        "tty": BOOLEAN,
-        "reason": STRING,
-        "disarmed": array(STRING),
-        "agent": STRING,
-    },
-    optional="cwd tty reason disarmed output_bytes output_file agent",
+_JOB = fields(
+    "task_id:string command:string status:string exit_code:integer|null started:string seconds:number "
+    "output_bytes?:integer output_file?:string cwd?:string tty?:boolean reason?:string disarmed?:[string] agent?:string"
 )
 
 
-@tool(effects="read", output=record({"jobs": array(_JOB)}), traits=Traits(needs_jobs=lambda args: True))
+@tool(effects="read", output=fields("jobs:[job]", job=_JOB), traits=Traits(needs_jobs=lambda args: True))
 def job_list(ctx: Context) -> Output:
     """List the background jobs of this session, oldest first.
 

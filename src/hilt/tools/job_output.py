@@ -7,23 +7,15 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds
-from hilt.schema import BOOLEAN, STRING, array, record
+from hilt.schema import fields
 from hilt.state.roster import EXIT_CODES
 
 Milliseconds = Annotated[int, Bounds(minimum=0, maximum=600_000, clamp=True)]
 
 
-_ANSWER = record(
-    {
-        "status": STRING,
-        "exit_code": {"type": ["integer", "null"]},
-        "output": STRING,
-        "reason": STRING,
-        "truncated": BOOLEAN,
-        "output_file": STRING,
-        "disarmed": array(STRING),
-    },
-    optional="reason truncated output_file disarmed",
+_ANSWER = fields(
+    "status:string exit_code:integer|null output:string reason?:string truncated?:boolean output_file?:string "
+    "disarmed?:[string]"
 )
 
 

@@ -6,9 +6,9 @@ from hilt.call import AGENT, Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
-from hilt.schema import STRING, record
+from hilt.schema import fields
 
-_ANSWER = record({"status": STRING, "exit_code": {"type": ["integer", "null"]}, "reason": STRING}, optional="reason")
+_ANSWER = fields("status:string exit_code:integer|null reason?:string")
 
 
 @tool(effects="execute", output=_ANSWER, traits=Traits(anywhere=True, frees_space=True, needs_jobs=lambda args: True))

@@ -8,24 +8,14 @@ from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds, Count, ReadPath
 from hilt.places import utf8_path
-from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
+from hilt.schema import STRING, fields
 
-_DETAILED = record(
-    {
-        "name": STRING,
-        "type": {"type": "string", "enum": ["file", "directory", "special"]},
-        "size": INTEGER,
-        "modified": {"type": ["string", "null"]},
-    }
+_DETAILED = fields(
+    "name:string type:type size:integer modified:string|null",
+    type={"type": "string", "enum": ["file", "directory", "special"]},
 )
-_ANSWER = record(
-    {
-        "entries": array({"anyOf": [STRING, _DETAILED]}),
-        "truncated": BOOLEAN,
-        "total_count": INTEGER,
-        "next": NEXT,
-    },
-    optional="next",
+_ANSWER = fields(
+    "entries:[entry] truncated:boolean total_count:integer next?:next", entry={"anyOf": [STRING, _DETAILED]}
 )
 
 

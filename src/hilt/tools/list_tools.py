@@ -6,12 +6,10 @@ from hilt.call import Output
 from hilt.catalog import dialect
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.schema import BOOLEAN, INTEGER, STRING, array, public, record
+from hilt.schema import fields, public
 
-_TOOL = record(
-    {"name": STRING, "source": STRING, "effects": array(STRING), "description": STRING, "read_only": BOOLEAN}
-)
-_ANSWER = record({"tools": array(_TOOL), "count": INTEGER, "schema": array({"type": "object"})}, optional="schema")
+_TOOL = fields("name:string source:string effects:[string] description:string read_only:boolean")
+_ANSWER = fields("tools:[tool] count:integer schema?:[object]", tool=_TOOL)
 
 
 @tool(effects="read", output=_ANSWER)

@@ -10,7 +10,7 @@ from hilt.errors import ToolError, missing_argument
 from hilt.formats.times import duration_seconds, rfc3339
 from hilt.output import views
 from hilt.params import Bounds, Count, Items
-from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
+from hilt.schema import TEXT, fields
 from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, MemoryEntry, MemoryPage, check_name
 
 ANSWER_CHARACTERS = 256 * 1024  # longer results are split into pages
@@ -26,27 +26,9 @@ def _touches(args: dict[str, Any]) -> Iterator[Touch]:
     yield Touch("write" if args["action"] in ("save", "forget") else "read", "memory:")
 
 
-_ENTRY = record(
-    {
-        "key": STRING,
-        "value": STRING,
-        "snippet": STRING,
-        "updated": STRING,
-        "tags": array(STRING),
-        "expires": STRING,
-    },
-    optional="value snippet tags expires",
-)
-_ANSWER = record(
-    {
-        "keys": array(STRING),
-        "entries": array(_ENTRY),
-        "count": INTEGER,
-        "truncated": BOOLEAN,
-        "total_count": INTEGER,
-        "next": NEXT,
-    },
-    optional="keys entries truncated total_count next",
+_ENTRY = fields("key:string value?:string snippet?:string updated:string tags?:[string] expires?:string")
+_ANSWER = fields(
+    "keys?:[string] entries?:[entry] count:integer truncated?:boolean total_count?:integer next?:next", entry=_ENTRY
 ) | {"anyOf": [{"required": ["keys"]}, {"required": ["entries"]}], TEXT: True}
 
 

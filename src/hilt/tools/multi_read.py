@@ -8,7 +8,7 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.reading import read
 from hilt.params import Bounds, Count, Items, ReadPath
-from hilt.schema import NEXT, STRING, mapping, record
+from hilt.schema import STRING, fields, mapping
 from hilt.text.windows import Truncate
 
 TOTAL_BYTES = 512 * 1024
@@ -34,14 +34,11 @@ class Request(NamedTuple):
     truncate: Truncate = "head"
 
 
-_ANSWER = record(
-    {
-        "files": mapping(STRING),
-        "errors": mapping(record({"error": STRING, "error_code": STRING, "suggestion": STRING})),
-        "truncation": mapping({"type": "object"}),
-        "next": NEXT,
-    },
-    optional="next",
+_ANSWER = fields(
+    "files:files errors:errors truncation:truncation next?:next",
+    files=mapping(STRING),
+    errors=mapping(fields("error:string error_code:string suggestion:string")),
+    truncation=mapping({"type": "object"}),
 )
 
 

@@ -7,10 +7,10 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.files.reading import read
 from hilt.params import Bounds, Count, ReadPath
-from hilt.schema import BOOLEAN, STRING, TEXT, record
+from hilt.schema import TEXT, fields
 from hilt.text.windows import Truncate
 
-_UNCHANGED = record({"unchanged": BOOLEAN, "path": STRING, "checksum": STRING}) | {TEXT: True}
+_UNCHANGED = fields("unchanged:boolean path:string checksum:string") | {TEXT: True}
 
 
 @tool(effects="read", output=_UNCHANGED, traits=Traits(profile="nano"))

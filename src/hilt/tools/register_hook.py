@@ -12,7 +12,7 @@ from hilt.errors import missing_argument
 from hilt.output import views
 from hilt.params import Bounds, Count
 from hilt.policy.hook_protocol import EVENTS, LONGEST_SECONDS, SECONDS
-from hilt.schema import INTEGER, NUMBER, STRING, TEXT, Schema, array, record
+from hilt.schema import TEXT, Schema, fields
 
 _HELP = """\
 A hook is a command that runs at an event, in the workspace, as bash -c COMMAND.
@@ -51,24 +51,17 @@ def _touches(args: dict[str, Any]) -> Iterator[Touch]:
         yield Touch("execute", args["command"])
 
 
-_HOOK: dict[str, Schema] = {
-    "event": STRING,
-    "index": INTEGER,
-    "match": STRING,
-    "command": STRING,
-    "timeout": NUMBER,
-    "on_failure": STRING,
-}
-_LISTED = record({"source": STRING, **_HOOK, "file": STRING}, optional="match file")
+_REMOVED = fields("event:string index:integer match?:string command:string timeout?:number on_failure?:string")
+_LISTED = fields(
+    "source:string event:string index:integer match?:string command:string timeout:number on_failure:string "
+    "file?:string"
+)
 _ANSWER: Schema = {
     "type": "object",
     "anyOf": [
-        record({"event": STRING, "index": INTEGER}),
-        record({"removed": record(_HOOK, optional="match timeout on_failure")}),
-        record(
-            {"hooks": array(_LISTED), "count": INTEGER, "problems": array(STRING), "notes": array(STRING)},
-            optional="problems notes",
-        ),
+        fields("event:string index:integer"),
+        fields("removed:hook", hook=_REMOVED),
+        fields("hooks:[hook] count:integer problems?:[string] notes?:[string]", hook=_LISTED),
     ],
     TEXT: True,
 }

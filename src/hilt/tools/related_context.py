@@ -18,38 +18,22 @@ from hilt.knowledge.locations import CLIENTS, PROJECT, kind_of_folder
 from hilt.output import views
 from hilt.params import Bounds, Items
 from hilt.places import utf8_path
-from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
+from hilt.schema import fields
 
 Kind = Literal["kb", "skill", "agent", "command"]
 
 _PROJECT = "workspace:"  # prefix of the keys of shelves in the workspace
 
 
-_RESULT = record(
-    {
-        "type": {"type": "string", "enum": ["kb", "skill", "agent", "command"]},
-        "name": STRING,
-        "title": STRING,
-        "description": STRING,
-        "path": STRING,
-        "score": NUMBER,
-        "matched": array(STRING),
-        "readable": BOOLEAN,
-        "source": STRING,
-    },
-    optional="source",
+_RESULT = fields(
+    "type:type name:string title:string description:string path:string score:number matched:[string] readable:boolean "
+    "source?:string",
+    type={"type": "string", "enum": ["kb", "skill", "agent", "command"]},
 )
-_INDEX = record(
-    {
-        "entry_count": INTEGER,
-        "rebuilt": BOOLEAN,
-        "refreshed": INTEGER,
-        "build_time": {"type": ["string", "null"]},
-        "source_count": INTEGER,
-        "client": STRING,
-    }
+_INDEX = fields(
+    "entry_count:integer rebuilt:boolean refreshed:integer build_time:string|null source_count:integer client:string"
 )
-_ANSWER = record({"results": array(_RESULT), "index": _INDEX, "warnings": array(STRING)}, optional="warnings")
+_ANSWER = fields("results:[result] index:index warnings?:[string]", result=_RESULT, index=_INDEX)
 
 
 @tool(effects="read", output=_ANSWER)

@@ -14,7 +14,7 @@ from hilt.output import printed, views
 from hilt.params import Bounds, Command, NetworkName
 from hilt.policy.decision import OWN, Vote
 from hilt.sandbox.network import NETWORKS
-from hilt.schema import STRING, TEXT, record
+from hilt.schema import TEXT, fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _no_undo(ctx: Context, command: str, *, in_background: bool) -> str:
     return "it runs in the background" if in_background else ctx.processes.overlays.obstacle()
 
 
-_STARTED = record({"task_id": STRING}) | {TEXT: True}
+_STARTED = fields("task_id:string") | {TEXT: True}
 
 
 @tool(

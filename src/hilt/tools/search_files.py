@@ -7,7 +7,7 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds, ReadPath
-from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
+from hilt.schema import TEXT, fields
 from hilt.search.patterns import read_pattern
 from hilt.search.ripgrep import Pattern
 from hilt.search.ripgrep_output import MatchedFile, SearchMatch
@@ -20,31 +20,13 @@ OFFSET_MAX = 100_000
 Format = Literal["text", "json", "filenames"]
 
 
-_MATCH = record(
-    {
-        "file": STRING,
-        "line": INTEGER,
-        "column": INTEGER,
-        "text": STRING,
-        "end_line": INTEGER,
-        "context_before": STRING,
-        "context_after": STRING,
-    },
-    optional="end_line context_before context_after",
+_MATCH = fields(
+    "file:string line:integer column:integer text:string end_line?:integer context_before?:string context_after?:string"
 )
-_ANSWER = record(
-    {
-        "results": array(_MATCH),
-        "truncated": BOOLEAN,
-        "total_count": INTEGER,
-        "total_is_minimum": BOOLEAN,
-        "dropped": INTEGER,
-        "ignored_files": INTEGER,
-        "unreadable": INTEGER,
-        "hint": STRING,
-        "next": NEXT,
-    },
-    optional="total_is_minimum dropped ignored_files unreadable hint next",
+_ANSWER = fields(
+    "results:[match] truncated:boolean total_count:integer total_is_minimum?:boolean dropped?:integer "
+    "ignored_files?:integer unreadable?:integer hint?:string next?:next",
+    match=_MATCH,
 ) | {TEXT: True}
 
 

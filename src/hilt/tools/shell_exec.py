@@ -12,7 +12,7 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import printed, views
 from hilt.params import Bounds, Items
-from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
+from hilt.schema import fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,17 +33,8 @@ def _rejection(args: dict[str, Any]) -> str | None:
     return refuse_argv(args["argv"])
 
 
-_ANSWER = record(
-    {
-        "stdout": STRING,
-        "stderr": STRING,
-        "exitCode": INTEGER,
-        "truncated": BOOLEAN,
-        "advice": STRING,
-        "disarmed": array(STRING),
-        "undo": STRING,
-    },
-    optional="truncated advice disarmed undo",
+_ANSWER = fields(
+    "stdout:string stderr:string exitCode:integer truncated?:boolean advice?:string disarmed?:[string] undo?:string"
 )
 
 

@@ -9,23 +9,15 @@ from hilt.errors import ToolError
 from hilt.files.workspace import MAX_BYTES
 from hilt.formats.times import rfc3339
 from hilt.params import ReadPath
-from hilt.schema import BOOLEAN, INTEGER, STRING, record
+from hilt.schema import fields
 from hilt.text import encodings
 from hilt.text.lines import count_lines
 
-_ANSWER = record(
-    {
-        "path": STRING,
-        "type": {"type": "string", "enum": ["file", "directory", "special"]},
-        "size": INTEGER,
-        "lines": INTEGER,
-        "encoding": STRING,
-        "bom": BOOLEAN,
-        "line_ending": {"type": "string", "enum": ["none", "lf", "crlf", "mixed"]},
-        "modified": STRING,
-        "mode": STRING,
-    },
-    optional="lines encoding bom line_ending",
+_ANSWER = fields(
+    "path:string type:type size:integer lines?:integer encoding?:string bom?:boolean line_ending?:line_ending "
+    "modified:string mode:string",
+    type={"type": "string", "enum": ["file", "directory", "special"]},
+    line_ending={"type": "string", "enum": ["none", "lf", "crlf", "mixed"]},
 )
 
 

@@ -13,36 +13,21 @@ from hilt.errors import ToolError, missing_argument
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Items
-from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, quoted, record
+from hilt.schema import fields, quoted
 from hilt.state.board import BLOCKERS_MAX, LARGEST_ID, OWNER_CHARACTERS, Status, Task, TaskChange
 
 PAGE = 100  # tasks of one list
 
 _DIGITS = re.compile("[0-9]{1,19}")
 
-_LISTED = {
-    "id": INTEGER,
-    "title": STRING,
-    "status": STRING,
-    "ready": BOOLEAN,
-    "blockedBy": array(INTEGER),
-    "owner": STRING,
-}
-_TASK = record({**_LISTED, "description": STRING, "created": STRING, "updated": STRING}, optional="owner description")
-_BRIEF = record({"id": INTEGER, "title": STRING})
+_LISTED = "id:integer title:string status:string ready:boolean blockedBy:[integer] owner?:string"
+_TASK = fields(f"{_LISTED} description?:string created:string updated:string")
+_BRIEF = fields("id:integer title:string")
 _ANSWER = {
     "type": "object",
     "anyOf": [
-        record({"task": _TASK, "became_ready": array(_BRIEF)}, optional="became_ready"),
-        record(
-            {
-                "tasks": array(record(_LISTED, optional="owner")),
-                "total_count": INTEGER,
-                "truncated": BOOLEAN,
-                "next": NEXT,
-            },
-            optional="next",
-        ),
+        fields("task:task became_ready?:[brief]", task=_TASK, brief=_BRIEF),
+        fields("tasks:[task] total_count:integer truncated:boolean next?:next", task=fields(_LISTED)),
     ],
 }
 

@@ -6,12 +6,12 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
-from hilt.schema import STRING, array, record
+from hilt.schema import fields
 
-_TODO = record({"id": {"type": ["string", "integer"]}, "content": STRING, "status": STRING})
+_TODO = fields("id:string|integer content:string status:string")
 
 
-@tool(effects="read", output=record({"todos": array(_TODO)}), traits=Traits(anywhere=True, lasting="last"))
+@tool(effects="read", output=fields("todos:[todo]", todo=_TODO), traits=Traits(anywhere=True, lasting="last"))
 def todo_read(ctx: Context) -> Output:
     """Read the todo list of this session: id, content and status of every item."""
     todos = ctx.todos.read(ctx.session)

@@ -11,12 +11,12 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Items
-from hilt.schema import STRING, array, record
+from hilt.schema import fields
 from hilt.state.todos import CONTENT_CHARACTERS, TODOS_MAX, Todo, TodoStatus
 
 ID_CHARACTERS = 64
 
-_TODO = record({"id": {"type": ["string", "integer"]}, "content": STRING, "status": STRING})
+_TODO = fields("id:string|integer content:string status:string")
 
 
 class TodoChange(NamedTuple):
@@ -34,7 +34,9 @@ class TodoChange(NamedTuple):
 
 
 @tool(
-    effects="control", output=record({"todos": array(_TODO)}), traits=Traits(anywhere=True, plan=True, lasting="last")
+    effects="control",
+    output=fields("todos:[todo]", todo=_TODO),
+    traits=Traits(anywhere=True, plan=True, lasting="last"),
 )
 def todo_write(
     ctx: Context, todos: Annotated[list[TodoChange], Items(maximum=TODOS_MAX)], merge: bool = False

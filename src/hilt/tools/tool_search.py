@@ -10,21 +10,16 @@ from hilt.errors import ToolError, did_you_mean
 from hilt.knowledge import ranking
 from hilt.listing import ListedTool, definition, listed
 from hilt.params import Bounds
-from hilt.schema import INTEGER, STRING, array, cost, record
+from hilt.schema import cost, fields
 
 SELECT = "select:"
 NAMES_MAX = 50
 
-_TOOL = record({"name": STRING, "description": STRING, "inputSchema": {"type": "object"}})
-_ANSWER = record(
-    {
-        "tools": array(_TOOL),
-        "count": INTEGER,
-        "searched": INTEGER,
-        "left_out": array(STRING),
-        "missing": array(record({"name": STRING, "nearest": {"type": ["string", "null"]}})),
-    },
-    optional="left_out missing",
+_TOOL = fields("name:string description:string inputSchema:object")
+_ANSWER = fields(
+    "tools:[tool] count:integer searched:integer left_out?:[string] missing?:[missing]",
+    tool=_TOOL,
+    missing=fields("name:string nearest:string|null"),
 )
 
 

@@ -12,7 +12,7 @@ from hilt.files.editing import FileDiff, changed, diff_of_bytes, diff_text, diff
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
-from hilt.schema import BOOLEAN, INTEGER, STRING, TEXT, array, record
+from hilt.schema import TEXT, fields
 from hilt.state.history import LayerStep, RecordedChange, Snapshot
 
 
@@ -37,20 +37,11 @@ def _writes(ctx: Context, args: dict[str, Any]) -> list[str]:
         return []  # the tool itself reports the error
 
 
-_SNAPSHOT = record(
-    {
-        "id": STRING,
-        "path": STRING,
-        "timestamp": STRING,
-        "operation": STRING,
-        "size": INTEGER,
-        "created": BOOLEAN,
-        "deleted": BOOLEAN,
-        "conflict": BOOLEAN,
-    },
-    optional="created deleted conflict",
+_SNAPSHOT = fields(
+    "id:string path:string timestamp:string operation:string size:integer created?:boolean deleted?:boolean "
+    "conflict?:boolean"
 )
-_LIST = record({"snapshots": array(_SNAPSHOT), "count": INTEGER, "total": INTEGER}) | {TEXT: True}
+_LIST = fields("snapshots:[snapshot] count:integer total:integer", snapshot=_SNAPSHOT) | {TEXT: True}
 
 
 @tool(effects="write", touches=_touches, output=_LIST, writes=_writes)

@@ -8,17 +8,17 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Bounds
-from hilt.schema import BOOLEAN, STRING, array, record
+from hilt.schema import fields
 
 CALL_SECONDS = 60.0
 
-_RESULT = record({"title": STRING, "url": STRING, "content": STRING})
+_RESULT = fields("title:string url:string content:string")
 
 
 @tool(
     effects="network",
     timeout=CALL_SECONDS,
-    output=record({"results": array(_RESULT), "provider": STRING, "untrusted": BOOLEAN}),
+    output=fields("results:[result] provider:string untrusted:boolean", result=_RESULT),
     traits=Traits(anywhere=True),
 )
 def web_search(
