@@ -23,6 +23,7 @@ from hilt.custom.definition import (
     fingerprint,
 )
 from hilt.custom.templates import binding
+from hilt.custom.templates.placeholders import Shell, Unbindable
 from hilt.errors import ToolError
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter, FrontMatter
@@ -195,7 +196,7 @@ class _MarkdownReader(FieldReader):
             warned = binding.check(template, kinds(parameters))
             self.notes += map(binding.note, warned)
             self.warned = warned if binding.is_checked(template) else None
-        except binding.Unbindable as error:
+        except Unbindable as error:
             self.problems.append((error.line, error.message[:1].upper() + error.message[1:] + "."))
         return body
 
@@ -317,7 +318,7 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
-def expected_shell(declared: str | None) -> binding.Shell:
+def expected_shell(declared: str | None) -> Shell:
     """Return the shell that a script is parsed for; without bash, it is bound again for sh at the call."""
     return "sh" if declared == "sh" else "bash"
 

@@ -19,6 +19,7 @@ from hilt.custom import markdown_tools
 from hilt.custom.definition import Definition
 from hilt.custom.script_sandbox import ConfineDeclared, run_confined
 from hilt.custom.templates import binding
+from hilt.custom.templates.placeholders import Shell, Unbindable
 from hilt.errors import ToolError
 from hilt.output import foreign_views, printed
 from hilt.output.overflow import OMITTED, location_note
@@ -54,7 +55,7 @@ _INSTALL = "Install bash, or set shell: sh in the tool's file if the script does
 class Program(NamedTuple):
     """The shell that runs a script: its kind and its full path."""
 
-    shell: binding.Shell
+    shell: Shell
     path: str
 
 
@@ -148,7 +149,7 @@ class BoundScript:
             raise ToolError("runtime_missing", message, suggestion=_INSTALL)
         return Program("sh", self._surroundings.find("sh") or "/bin/sh")
 
-    def _template(self, shell: binding.Shell) -> binding.Template:
+    def _template(self, shell: Shell) -> binding.Template:
         if shell not in self._templates:
             details = self._definition.details
             names = set(self._definition.parameters["properties"])
@@ -163,7 +164,7 @@ class BoundScript:
     def _bindable(self) -> Iterator[None]:
         try:
             yield
-        except binding.Unbindable as error:
+        except Unbindable as error:
             message = f"{self._definition.origin}:{error.line}: {error.message}."
             raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
 

@@ -39,9 +39,6 @@ State = Literal["pending", "approved", "preview", "denied", "used", "expired"]
 
 _SECOND = 1_000_000_000
 _ATTENDING = "attending"  # folder with the marks of processes that can prompt a person
-_COLUMNS = (
-    "id, workspace, session, digest, asked, state, reason, answered_by, asked_at, answered_at, expires_at, answer"
-)
 
 
 class Approval(NamedTuple):
@@ -59,6 +56,9 @@ class Approval(NamedTuple):
     answered_at: int | None
     expires_at: int  # until when it can be answered; once approved, until when it can be used
     answer: str = ""  # once, always, preview or deny
+
+
+_COLUMNS = ", ".join(Approval._fields)
 
 
 class GrantRow(NamedTuple):

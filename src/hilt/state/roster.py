@@ -33,10 +33,6 @@ _REMOVED_MAX = 100  # ended agents removed at once
 _CANDIDATES_MAX = 20  # queued agents to choose from
 _SECOND = 1_000_000_000
 _QUEUED = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
-_COLUMNS = (
-    "id, parent, caller, depth, kind, name, title, status, owner, answers, input_tokens, output_tokens, created, "
-    "changed, ended, error_code, settings, profile, prompt, answer, machine, call"
-)
 
 
 class AgentProfile(NamedTuple):
@@ -101,6 +97,9 @@ class AgentRecord(NamedTuple):
     def is_idle(self) -> bool:
         """Whether it has answered and waits for messages."""
         return self.status == "completed" and self.ended is None
+
+
+_COLUMNS = ", ".join(AgentRecord._fields)
 
 
 class AgentLimits(NamedTuple):
@@ -471,7 +470,7 @@ class Roster:
 def _record(row: Sequence[Any]) -> AgentRecord:
     agent = AgentRecord(*row)
     try:
-        tools, *others = json.loads(row[17])
+        tools, *others = json.loads(row[AgentRecord._fields.index("profile")])
         fields = others[: len(AgentProfile._fields) - 1]  # a newer version may have stored more
         profile = AgentProfile(tuple(tools), *fields)
     except (ValueError, TypeError, RecursionError):

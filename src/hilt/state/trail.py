@@ -73,13 +73,6 @@ CREATE TABLE removed (
          PRIMARY KEY (tool, status, bound)) WITHOUT ROWID""",
 )
 
-_COLUMNS = (
-    "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts, call, run, "
-    "parent"
-)
-_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES ({','.join('?' * 17)})"  # noqa: S608
-_SELECT_ROW = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
-
 
 class TrailEntry(NamedTuple):
     """The record of one call."""
@@ -99,6 +92,11 @@ class TrailEntry(NamedTuple):
     call: str = ""  # the caller's id for the call
     run: str = ""  # the run of the call
     parent: str = ""  # the id of the call that started the agent
+
+
+_COLUMNS = ", ".join(TrailEntry._fields)
+_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES ({','.join('?' * 17)})"  # noqa: S608
+_SELECT_ROW = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
 
 
 class Stamp(NamedTuple):

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hilt.custom.templates.binding import Unbindable, bind, render
+from hilt.custom.templates.binding import bind, render
+from hilt.custom.templates.placeholders import Unbindable
 from hilt.errors import ToolError
 from tests.programs import program
 

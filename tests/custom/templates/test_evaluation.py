@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hilt.custom.templates.binding import Kind, Unbindable, bind, check, must_prompt, note, render
+from hilt.custom.templates.binding import Kind, bind, check, must_prompt, note, render
+from hilt.custom.templates.placeholders import Unbindable
 from hilt.errors import ToolError
 from tests.programs import program
 

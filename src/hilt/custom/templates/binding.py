@@ -12,22 +12,8 @@ from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any, Literal, NamedTuple
 
-from hilt.custom.templates.placeholders import Manner, Mark, Part, Reference, Shell, Unbindable, present, split
+from hilt.custom.templates.placeholders import Manner, Mark, Part, Reference, Shell, present, split
 from hilt.errors import ToolError
-
-__all__ = [
-    "Kind",
-    "RiskyLine",
-    "Shell",
-    "Template",
-    "Unbindable",
-    "bind",
-    "check",
-    "enables_section",
-    "must_prompt",
-    "note",
-    "render",
-]
 
 # the kind of a value: any string, a list of strings, one of the strings in the tool's file, a number
 Kind = Literal["text", "texts", "chosen", "number"]

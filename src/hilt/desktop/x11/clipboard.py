@@ -19,15 +19,14 @@ from typing import NamedTuple, Self
 import xcffib
 import xcffib.xproto
 
-from hilt import variables
 from hilt.desktop.interface import Pause
+from hilt.desktop.x11.dead_man_switch import start_main
 from hilt.errors import ToolError
 
 SAVED_BYTES = 1 << 20  # of the clipboard, all formats together; incremental transfers are not supported
 ANSWER_SECONDS = 4.0  # for the owner of the clipboard to send all formats
 REQUEST_SECONDS = 5.0  # for a program to request the text
 POLL_SECONDS = 0.01
-_LAUNCH = f"import sys; sys.path[:] = {{!r}}; from {__name__} import main; main()"
 _TEXT_TARGETS = ("UTF8_STRING", "text/plain;charset=utf-8")
 # targets that describe the owner of a selection, not its contents
 _NOT_CONTENTS = ("TARGETS", "MULTIPLE", "TIMESTAMP", "SAVE_TARGETS", "DELETE", "INSERT_SELECTION", "INSERT_PROPERTY")
@@ -43,14 +42,7 @@ class OfferedText:
         self._reading, report = os.pipe()
         self._received = b""
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _LAUNCH.format(sys.path), display, str(len(data))],
-                stdin=reading,
-                stdout=report,
-                stderr=subprocess.DEVNULL,
-                env=variables.libraries(os.environ, "HOME", "XAUTHORITY"),
-                start_new_session=True,
-            )
+            self._process = start_main(__name__, display, str(len(data)), stdin=reading, stdout=report)
         finally:
             os.close(reading)
             os.close(report)

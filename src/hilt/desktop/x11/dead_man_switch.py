@@ -15,8 +15,20 @@ from hilt.errors import ToolError
 
 READY = b"ready\n"
 CLOSE_SECONDS = 5.0
-_LAUNCH = f"import sys; sys.path[:] = {{!r}}; from {__name__} import main; main()"
 _PRESSES = {"key": 2, "button": 4}  # the events of X; a release follows its press
+
+
+def start_main(module: str, *args: str, stdin: int, stdout: int) -> subprocess.Popen[bytes]:
+    """Start the `main` of a module as a process, which outlives a signal to hilt's process group."""
+    launch = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", launch, *args],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        env=variables.libraries(os.environ, "HOME", "XAUTHORITY"),
+        start_new_session=True,
+    )
 
 
 class DeadManSwitch:
@@ -61,15 +73,7 @@ class DeadManSwitch:
             reading, self._writing = os.pipe()
             ready, report = os.pipe()
             try:
-                # in a new session: a signal to hilt's process group must not end it before it has released the keys
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-c", _LAUNCH.format(sys.path), self._display],
-                    stdin=reading,
-                    stdout=report,
-                    stderr=subprocess.DEVNULL,
-                    env=variables.libraries(os.environ, "HOME", "XAUTHORITY"),
-                    start_new_session=True,
-                )
+                self._process = start_main(__name__, self._display, stdin=reading, stdout=report)
             finally:
                 os.close(reading)
                 os.close(report)
