@@ -212,7 +212,7 @@ def one_line(path: str) -> str:
     return path.replace("\n", "\\n").replace("\r", "\\r")
 
 
-def files_reply(output: Output, none: str, more: str) -> Output:
+def files_reply(output: Output, args: Args, root: str, *, none: str, more: str) -> Output:
     """Return one path per line, and how many were omitted."""
     data = output.data
     lines = [one_line(path) for path in data["files"]] or [none]
@@ -236,7 +236,7 @@ def noted_lines(output: Output) -> tuple[list[str], str | None]:
     return lines, note
 
 
-def page_reply(output: Output, more: str) -> Output:
+def page_reply(output: Output, args: Args, root: str, *, more: str = "") -> Output:
     """Return a web page with a note that mentions neither offset nor max_size."""
     text, mark, note = output.text.rpartition("\n[Showing characters ")
     if mark:
@@ -247,6 +247,14 @@ def page_reply(output: Output, more: str) -> Output:
     if mark:
         text = f"{head} bytes were downloaded.]"
     return output._replace(text=text, meta={name: value for name, value in output.meta.items() if name != "next"})
+
+
+def pattern_failure(error: ToolError, args: Args) -> ToolError:
+    """Rewrite the advice to send literal, an argument that the dialect does not have."""
+    if "literal: true" not in error.suggestion:
+        return error
+    advice = "Fix the pattern; escape a character such as ( with a backslash to match it."
+    return ToolError(error.code, error.message, suggestion=advice, **error.details)
 
 
 def page_failure(error: ToolError, args: Args) -> ToolError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from hilt.call import Output
@@ -21,6 +22,7 @@ from hilt.dialects._rows import (
     one_line,
     page_failure,
     page_reply,
+    pattern_failure,
     printed,
     record,
     results_reply,
@@ -58,10 +60,6 @@ def _multi_edit_failure(error: ToolError, args: Args) -> ToolError:
     message = error.message.replace("old_text", "old_string").replace("new_text", "new_string")
     advice = error.suggestion.replace("old_text", "old_string").replace("new_text", "new_string")
     return ToolError(error.code, message, suggestion=advice, **error.details)
-
-
-def _glob_reply(output: Output, args: Args, root: str) -> Output:
-    return files_reply(output, "No files found", "use a narrower pattern or path to see the others")
 
 
 # --- Grep ---------------------------------------------------------------------------------------------------------
@@ -135,13 +133,6 @@ def _matching_lines(results: list[dict[str, Any]], before: int, after: int, *, i
             last = line_number
             lines.append(f"{path}{mark}{line_number}{mark}{text}" if is_numbered else f"{path}{mark}{text}")
     return lines
-
-
-def _grep_failure(error: ToolError, args: Args) -> ToolError:
-    advice = error.suggestion
-    if "literal: true" in advice:
-        advice = "Fix the pattern; escape a character such as ( with a backslash to match it."
-    return ToolError(error.code, error.message, suggestion=advice, **error.details)
 
 
 # --- Bash ---------------------------------------------------------------------------------------------------------
@@ -220,10 +211,6 @@ def _todos_reply(output: Output, args: Args, root: str) -> Output:
     active = "".join(f" In progress: {todo['content']}" for todo in todos if todo["status"] == "in_progress")
     text = f"The list has {len(todos)} todo{'s' * (len(todos) != 1)}, {completed} completed.{active}"
     return output._replace(text=text, data=None)
-
-
-def _fetch_reply(output: Output, args: Args, root: str) -> Output:
-    return page_reply(output, "")
 
 
 def _search(args: Args) -> Args:
@@ -338,7 +325,7 @@ ENTRIES = entries(
         {"pattern": string("Glob"), "path": string("Folder to search; default: the workspace")},
         "pattern",
         defaults={"sort": "mtime", "limit": _GLOB_FILES},
-        reply=_glob_reply,
+        reply=partial(files_reply, none="No files found", more="use a narrower pattern or path to see the others"),
     ),
     row(
         "Grep",
@@ -366,7 +353,7 @@ ENTRIES = entries(
         renames={"glob": "include", "-i": "case_insensitive", "head_limit": "max_matches"},
         arguments=_grep,
         reply=_grep_reply,
-        failure=_grep_failure,
+        failure=pattern_failure,
     ),
     row(
         "Bash",
@@ -430,7 +417,7 @@ ENTRIES = entries(
         {"url": string("http or https URL"), "prompt": string("What you want to know from the page")},
         "url prompt",
         renames={"prompt": ""},
-        reply=_fetch_reply,
+        reply=page_reply,
         failure=page_failure,
     ),
     row(

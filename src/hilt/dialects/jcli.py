@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hilt.call import Output
 from hilt.dialects._rows import (
     Args,
@@ -16,6 +18,7 @@ from hilt.dialects._rows import (
     number,
     page_failure,
     page_reply,
+    pattern_failure,
     record,
     results_reply,
     row,
@@ -26,10 +29,6 @@ from hilt.errors import ToolError
 
 _BASH_SECONDS = 600
 _WINDOW = LineOffsets("Read", "path", first=0)
-
-
-def _glob_reply(output: Output, args: Args, root: str) -> Output:
-    return files_reply(output, "No files match.", "use a larger limit to see more")
 
 
 def _grep(args: Args) -> Args:
@@ -54,19 +53,10 @@ def _grep_reply(output: Output, args: Args, root: str) -> Output:
 
 def _grep_failure(error: ToolError, args: Args) -> ToolError:
     """Replace suggestions that name arguments this dialect does not have."""
-    message, suggestion = error.message, error.suggestion
-    if "literal: true" in suggestion:
-        suggestion = "Fix the pattern; escape a character such as ( with a backslash to match it."
-    elif "multiline: true" in suggestion:
-        message, suggestion = (
-            "A match cannot span lines.",
-            "Search for one of the lines, with context for its neighbours.",
-        )
-    return ToolError(error.code, message, suggestion=suggestion, **error.details)
-
-
-def _fetch_reply(output: Output, args: Args, root: str) -> Output:
-    return page_reply(output, " A larger max_chars shows more.")
+    if "literal: true" in error.suggestion or "multiline: true" not in error.suggestion:
+        return pattern_failure(error, args)
+    advice = "Search for one of the lines, with context for its neighbours."
+    return ToolError(error.code, "A match cannot span lines.", suggestion=advice, **error.details)
 
 
 def _plan_reply(output: Output, args: Args, root: str) -> Output:
@@ -155,7 +145,7 @@ ENTRIES = entries(
         "pattern",
         renames={"excludePattern": "exclude"},
         defaults={"limit": 100},
-        reply=_glob_reply,
+        reply=partial(files_reply, none="No files match.", more="use a larger limit to see more"),
     ),
     row(
         "Grep",
@@ -227,7 +217,7 @@ ENTRIES = entries(
             "authorization": string("Authorization header"),
         },
         "url",
-        reply=_fetch_reply,
+        reply=partial(page_reply, more=" A larger max_chars shows more."),
         failure=page_failure,
     ),
     row(

@@ -33,14 +33,6 @@ class Site(NamedTuple):
     cache: str
 
 
-def _no_options(site: Site) -> dict[str, Any]:
-    return {}
-
-
-def _no_variables(site: Site) -> dict[str, str]:
-    return {}
-
-
 class Pull(NamedTuple):
     """Commands of a server that return the diagnostics of a file, where the protocol's own request is missing."""
 
@@ -55,9 +47,9 @@ class ServerKind(NamedTuple):
     program: str
     install: str
     args: tuple[str, ...] = ()
-    options: Callable[[Site], dict[str, Any]] = _no_options  # sent with initialize
-    settings: Callable[[Site], dict[str, Any]] = _no_options
-    variables: Callable[[Site], Mapping[str, str]] = _no_variables
+    options: Callable[[Site], dict[str, Any]] = lambda site: {}  # sent with initialize
+    settings: Callable[[Site], dict[str, Any]] = lambda site: {}
+    variables: Callable[[Site], Mapping[str, str]] = lambda site: {}
     reads: tuple[Need, ...] = ()
     actions: tuple[str, ...] = ACTIONS
     flaw: Callable[[Site], str | None] = lambda site: None  # why an installed server is unusable

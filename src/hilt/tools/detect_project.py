@@ -114,14 +114,7 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder not in ("", ".") else name
 
 
-_COLUMNS = {
-    "path": "Path",
-    "languages": "Languages",
-    "frameworks": "Frameworks",
-    "build": "Build",
-    "test": "Test",
-    "lint": "Lint",
-}
+_COLUMNS = {name: name.capitalize() for name in ("path", "languages", "frameworks", "build", "test", "lint")}
 
 
 def _view(path: str, main: Project, subprojects: list[tuple[str, Project]]) -> dict[str, Any]:
