@@ -96,16 +96,10 @@ def _disconnect(connection: socket) -> None:
 
 def _exchange(connection: socket, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Send a request and yield the replies, until the connection ends."""
-    unread = bytearray()
     with suppress(OSError):
         connection.sendall(json.dumps(request).encode() + b"\n")
-        while (data := connection.recv(1 << 16)) and len(unread) <= REPLY_BYTES:
-            searched = len(unread)
-            unread += data
-            while (end := unread.find(b"\n", searched)) >= 0:
-                line = bytes(unread[:end])
-                del unread[: end + 1]
-                searched = 0
+        with connection.makefile("rb") as replies:
+            while (line := replies.readline(REPLY_BYTES)).endswith(b"\n"):
                 yield json.loads(line)
 
 
