@@ -52,6 +52,12 @@ class Fence:
         if is_cancelled:
             watcher()
 
+    def event(self) -> threading.Event:
+        """Return an event that is set when the call is cancelled."""
+        event = threading.Event()
+        self.watch(event.set)
+        return event
+
 
 class Reads(NamedTuple):
     """What a child process may read, where the kernel can enforce it."""

@@ -231,14 +231,9 @@ def _line(record: Record) -> bytes:
 def read(path: str) -> Iterator[Record]:
     """Yield the records of a transcript; damaged lines are skipped."""
     with open(path, "rb") as file:
-        data = file.read()
-    lines = data[: data.rfind(b"\n") + 1].splitlines()
-    try:
-        yield from json.loads(b"[" + b",".join(lines) + b"]")  # one call: much faster than line by line
-    except ValueError:
-        for line in lines:
+        for line in file:
             with suppress(ValueError):
-                record = json.loads(line)
+                record = json.loads(line) if line.endswith(b"\n") else None
                 if isinstance(record, dict):
                     yield record
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -464,10 +463,8 @@ def _run_unsandboxed(
 ) -> Finished:
     from hilt.sandbox import capturing, spawning
 
-    cancelled = threading.Event()
-    fence.watch(cancelled.set)
     limits = spawning.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
-    finished = capturing.run(argv, cwd=root, env=environ, stdin=data, limits=limits, cancelled=cancelled)
+    finished = capturing.run(argv, cwd=root, env=environ, stdin=data, limits=limits, cancelled=fence.event())
     fence.check()
     return finished
 

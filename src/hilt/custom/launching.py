@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -169,8 +168,6 @@ def run(launch: ScriptStart, data: bytes, *, seconds: float, fence: Fence, confi
     from hilt.sandbox import capturing, spawning
 
     fence.check()
-    cancelled = threading.Event()
-    fence.watch(cancelled.set)
     limits = spawning.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
     finished = capturing.run(
         launch.argv,
@@ -178,7 +175,7 @@ def run(launch: ScriptStart, data: bytes, *, seconds: float, fence: Fence, confi
         env=launch.env,
         stdin=data,
         limits=limits,
-        cancelled=cancelled,
+        cancelled=fence.event(),
         confined=confined or spawning.UNCONFINED,
     )
     fence.check()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -171,16 +170,13 @@ class BoundScript:
     def _run(self, ctx: Context, argv: list[str], folder: WorkingFolder, env: Mapping[str, str]) -> Finished:
         from hilt.sandbox import capturing, spawning
 
-        cancelled = threading.Event()
-        ctx.fence.watch(cancelled.set)
-
         def run(sandbox: Launch | None) -> Finished:
             return capturing.run(
                 argv,
                 cwd=folder.handle,
                 env=env,
                 limits=spawning.Limits(timeout=self._definition.timeout),
-                cancelled=cancelled,
+                cancelled=ctx.fence.event(),
                 spill=ctx.overflow.open,
                 confined=sandbox or spawning.UNCONFINED,
             )

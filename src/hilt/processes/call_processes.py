@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from time import monotonic
@@ -121,8 +120,6 @@ class Processes:
         """
         from hilt.sandbox import capturing
 
-        cancelled = threading.Event()
-        self._fence.watch(cancelled.set)
         limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
 
         def attempt() -> Finished:
@@ -139,7 +136,7 @@ class Processes:
                     env={**self._shared.environment, **(variables or {})},
                     stdin=stdin,
                     limits=limits,
-                    cancelled=cancelled,
+                    cancelled=self._fence.event(),
                     spill=self._shared.spill,
                     merge=merge,
                     tty=tty,

@@ -43,8 +43,6 @@ def decode(decoder: Decoder, name: str, data: bytes, fence: Fence, /, **options:
     from hilt.sandbox import capturing, seccomp, spawning
     from hilt.sandbox.backend import Launch, StartSteps
 
-    cancelled = threading.Event()
-    fence.watch(cancelled.set)
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     request = json.dumps([decoder.module, decoder.function, decoder.seconds, options]).encode()
     limits = spawning.Limits(
@@ -69,7 +67,7 @@ def decode(decoder: Decoder, name: str, data: bytes, fence: Fence, /, **options:
             env=variables.libraries(os.environ),
             stdin=request + b"\n" + data,
             limits=limits,
-            cancelled=cancelled,
+            cancelled=fence.event(),
             confined=Launch(steps=StartSteps(ruleset=ruleset, program_filter=program_filter or b"")),
         )
     finally:

@@ -451,8 +451,6 @@ class History:
 
     def changes(self, limit: int | None = None, *, session: str | None = None) -> list[RecordedChange]:
         """Return finished changes of one session or of all, newest first."""
-        if not self._db.exists():
-            return []
         condition, values = "workspace=? AND NOT open AND previewed=''", (self._workspace,)
         if session is None:
             return self._load(condition, values, limit)
@@ -471,7 +469,7 @@ class History:
     def find(self, prefix: str) -> RecordedChange:
         """Return the finished change with this id or unique id prefix."""
         change = None
-        if is_id_prefix(prefix) and self._db.exists():
+        if is_id_prefix(prefix):
             condition = "workspace=? AND NOT open AND previewed='' AND id GLOB ?"
             change = with_prefix(prefix, self._load(condition, (self._workspace, prefix + "*"), 11), "snapshot")
         if change is None:
@@ -482,9 +480,7 @@ class History:
 
     def find_preview(self, id: str) -> RecordedChange:
         """Return the preview of a command with this id."""
-        previews = []
-        if self._db.exists():
-            previews = self._load("workspace=? AND NOT open AND previewed!='' AND id=?", (self._workspace, id))
+        previews = self._load("workspace=? AND NOT open AND previewed!='' AND id=?", (self._workspace, id))
         if not previews:
             raise _no_preview(id)
         return previews[0]
@@ -519,7 +515,7 @@ class History:
                 for number, id, session, operation, at, layer, began, key in rows
             ]
 
-        return self._db.read(work)
+        return self._db.read(work) if self._db.exists() else []
 
 
 def _snapshots(db: sqlite3.Connection, change: int) -> tuple[Snapshot, ...]:

@@ -96,6 +96,4 @@ class Runs:
         return [RunCost(*row)._replace(cost=row[-1] / _NANO) for row in self._rows(query, id)]
 
     def _rows(self, query: str, value: object) -> list[tuple[Any, ...]]:
-        if not self._db.exists():
-            return []
-        return self._db.read(lambda db: db.execute(query, (self._workspace, value)).fetchall())
+        return self._db.rows(query, (self._workspace, value))
