@@ -46,7 +46,7 @@ def _loud(output: Output, args: Args, root: str) -> Output:
 
 
 ENTRIES = entries(
-    row("READ!", "read_file", "Read.", {"FILE": string("A file.")}, "FILE", renames={"FILE": "path"}, reply=_loud)
+    row("READ!", "read_file", "Read.", {"FILE!": string("A file.")}, renames={"FILE": "path"}, reply=_loud)
 )
 '''
 BACKEND = '''\

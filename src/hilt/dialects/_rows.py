@@ -22,12 +22,12 @@ _ADVICE = {"invalid_args": "Correct the arguments named in the error."}  # list_
 # --- schemas ------------------------------------------------------------------------------------------------------
 
 
-def record(properties: Mapping[str, Schema], required: str = "") -> Schema:
-    """Return the schema of an object; `required` is a space-separated list of names."""
+def record(properties: Mapping[str, Schema]) -> Schema:
+    """Return the schema of an object; names with an exclamation mark are required."""
     return {
         "type": "object",
-        "properties": dict(properties),
-        "required": required.split(),
+        "properties": {name.removesuffix("!"): schema for name, schema in properties.items()},
+        "required": [name[:-1] for name in properties if name.endswith("!")],
         "additionalProperties": False,
     }
 
@@ -79,7 +79,6 @@ def row(
     tool: str,
     description: str,
     properties: Mapping[str, Schema],
-    required: str = "",
     *,
     renames: Mapping[str, str] = _NONE,
     defaults: Mapping[str, Any] = _NONE,
@@ -90,7 +89,7 @@ def row(
     maxima: Mapping[str, int] = _NONE,
     forward: Callable[[Args], Forwarded | None] | None = None,
 ) -> DialectEntry:
-    """Return an entry of a dialect.
+    """Return an entry of a dialect; `properties` are as in `record`.
 
     `renames` maps the dialect's argument names to canonical ones; an argument mapped to an empty name is dropped.
     `defaults` are canonical arguments. `arguments` converts the result of both. `advice` replaces the suggestions of
@@ -109,8 +108,7 @@ def row(
         error = error if failure is None else failure(error, args)
         return _reworded(error, words, advice.get(error.code))
 
-    schema = record(properties, required)
-    return DialectEntry(name, description, schema, tool, translated, reply, convert_error, maxima, forward)
+    return DialectEntry(name, description, record(properties), tool, translated, reply, convert_error, maxima, forward)
 
 
 def entries(

@@ -101,8 +101,7 @@ ENTRIES = entries(
         "tool::file_read",
         "read_file",
         "Read file contents; the path must lie in the workspace.",
-        {"path": _PATH, "maxBytes": number("Optional maximum bytes to read", 0)},
-        "path",
+        {"path!": _PATH, "maxBytes": number("Optional maximum bytes to read", 0)},
         renames={"maxBytes": "max_bytes"},
         defaults={"max_bytes": _MAX_BYTES},
         arguments=_read,
@@ -112,8 +111,7 @@ ENTRIES = entries(
         "tool::file_write",
         "write_file",
         "Write content to a file; the path must lie in the workspace.",
-        {"path": _PATH, "content": string("Content to write")},
-        "path content",
+        {"path!": _PATH, "content!": string("Content to write")},
         reply=_write_reply,
     ),
     row(
@@ -121,10 +119,9 @@ ENTRIES = entries(
         "list_dir",
         "List directory contents with file metadata.",
         {
-            "path": string("Directory path relative to WORKSPACE_ROOT"),
+            "path!": string("Directory path relative to WORKSPACE_ROOT"),
             "recursive": boolean("Whether to list subdirectories too"),
         },
-        "path",
         defaults={"max_entries": 10_000, "hidden": True, "details": True},
         arguments=_list,
         reply=_list_reply,
@@ -133,8 +130,7 @@ ENTRIES = entries(
         "tool::apply_patch",
         "apply_patch",
         "Apply a unified diff patch to a file.",
-        {"path": string("File path to apply the patch to"), "patch": string("Unified diff format patch content")},
-        "path patch",
+        {"path!": string("File path to apply the patch to"), "patch!": string("Unified diff format patch content")},
         reply=_patch_reply,
     ),
     row(
@@ -142,11 +138,10 @@ ENTRIES = entries(
         "shell_exec",
         "Execute an allowed program without a shell.",
         {
-            "argv": array("Command array [binary, …args]; the first element must be allowed", {"type": "string"}),
+            "argv!": array("Command array [binary, …args]; the first element must be allowed", {"type": "string"}),
             "cwd": string("Working directory relative to WORKSPACE_ROOT"),
             "timeout": number("Execution timeout in milliseconds (default: 120000)", 1),
         },
-        "argv",
         arguments=_integers,
         advice={
             "command_blocked": "Choose an allowed program that only does what is needed, or ask the user to run it."
@@ -157,10 +152,9 @@ ENTRIES = entries(
         "web_fetch",
         "SSRF-protected HTTP fetch with automatic HTML-to-text conversion; the content is untrusted.",
         {
-            "url": string("URL to fetch (validated against SSRF attacks)"),
+            "url!": string("URL to fetch (validated against SSRF attacks)"),
             "maxSize": number("Maximum response size in bytes (default: 500000)", 1),
         },
-        "url",
         renames={"maxSize": "max_size"},
         defaults={"extract_mode": "text", "max_chars": _CONTENT_CHARACTERS},
         arguments=_integers,
@@ -171,14 +165,13 @@ ENTRIES = entries(
         "web_search",
         "Multi-provider web search; the results are untrusted.",
         {
-            "query": string("Search query string"),
+            "query!": string("Search query string"),
             "provider": choice(
                 "Search provider: tavily, brave, or duckduckgo, which needs no key",
                 *("tavily", "brave", "duckduckgo", "exa"),
             ),
             "maxResults": number("Maximum number of results (default: 5)", 1, 10),
         },
-        "query",
         renames={"maxResults": "count"},
         arguments=_integers,
         reply=_search_reply,
@@ -188,11 +181,10 @@ ENTRIES = entries(
         "agent_spawn",
         "Spawn a sub-agent; at most 20 per parent, nested 5 deep.",
         {
-            "template": string("Template identifier for the sub-agent type"),
+            "template!": string("Template identifier for the sub-agent type"),
             "parentId": string("Parent agent ID for tracking hierarchy"),
-            "message": string("Initial message to send to the spawned agent"),
+            "message!": string("Initial message to send to the spawned agent"),
         },
-        "template message",
         arguments=_known_parent,
     ),
     row(
@@ -200,10 +192,9 @@ ENTRIES = entries(
         "agent_send",
         "Send a message to another agent; at most 10 a minute between two agents.",
         {
-            "agentId": string("Sending agent's ID"),
-            "targetAgentId": string("Receiving agent's ID"),
-            "message": string("Message content (max 100KB)"),
+            "agentId!": string("Sending agent's ID"),
+            "targetAgentId!": string("Receiving agent's ID"),
+            "message!": string("Message content (max 100KB)"),
         },
-        "agentId targetAgentId message",
     ),
 )

@@ -102,10 +102,9 @@ def _image_reply(output: Output, args: Args, root: str) -> Output:
 
 _STEP = record(
     {
-        "step": string("What to do"),
-        "status": choice("At most one in_progress", "pending", "in_progress", "completed"),
+        "step!": string("What to do"),
+        "status!": choice("At most one in_progress", "pending", "in_progress", "completed"),
     },
-    "step status",
 )
 _COMMAND = {
     "anyOf": [{"type": "array", "minItems": 1, "items": {"type": "string"}}, {"type": "string"}],
@@ -118,14 +117,13 @@ ENTRIES = entries(
         "run_shell",
         "Run a command in the workspace, in a sandbox without network. apply_patch edits files.",
         {
-            "command": _COMMAND,
+            "command!": _COMMAND,
             "workdir": string("Working folder; use it instead of cd"),
             "timeout_ms": number("Milliseconds, up to 600000 (default 120000)", 1, _SECONDS * 1000),
             "with_escalated_permissions": boolean("Ask the user to allow a dangerous command, and the network"),
             "sandbox_permissions": choice("The same, by its newer name", "use_default", "require_escalated"),
             "justification": string("Why the user should allow it"),
         },
-        "command",
         renames={"justification": ""},
         defaults={"timeout_ms": 120_000},
         arguments=_shell,
@@ -140,8 +138,7 @@ ENTRIES = entries(
         "Apply a patch to any number of files, all or nothing: `*** Begin Patch`, per file `*** Add File: PATH` (lines "
         "with +), `*** Delete File: PATH` or `*** Update File: PATH` (optionally `*** Move to: PATH`; hunks: `@@`, "
         "then lines with a leading blank, - or +), `*** End Patch`.",
-        {"input": string("The whole patch")},
-        "input",
+        {"input!": string("The whole patch")},
         renames={"input": "patch"},
         defaults={"as_codex": True},
     ),
@@ -149,8 +146,7 @@ ENTRIES = entries(
         "update_plan",
         "todo_write",
         "Write the plan of this task: its steps, at most one in_progress.",
-        {"explanation": string("Why it changed"), "plan": array("All steps, in order", _STEP)},
-        "plan",
+        {"explanation": string("Why it changed"), "plan!": array("All steps, in order", _STEP)},
         arguments=_plan,
         reply=_plan_reply,
         failure=_plan_failure,
@@ -159,8 +155,7 @@ ENTRIES = entries(
         "view_image",
         "read_file",
         "View an image of the workspace.",
-        {"path": string("Image file")},
-        "path",
+        {"path!": string("Image file")},
         reply=_image_reply,
     ),
     words={

@@ -73,21 +73,16 @@ def _task_reply(output: Output, args: Args, root: str) -> Output:
     return output._replace(data={**output.data, "next": {**output.data["next"], "tool": "Task"}})
 
 
-_OPTION = {
-    "anyOf": [{"type": "string"}, record({"label": {"type": "string"}, "description": {"type": "string"}}, "label")]
-}
+_OPTION = {"anyOf": [{"type": "string"}, record({"label!": {"type": "string"}, "description": {"type": "string"}})]}
 _QUESTION = record(
     {
         "header": string("Short tag"),
-        "question": string("Full question text"),
-        "options": array("Option list (2-4)", _OPTION, 2, 4),
+        "question!": string("Full question text"),
+        "options!": array("Option list (2-4)", _OPTION, 2, 4),
         "multi_select": boolean("Allow multiple selections"),
     },
-    "question options",
 )
-_PROMPT = {
-    "anyOf": [{"type": "string"}, record({"tool": {"type": "string"}, "prompt": {"type": "string"}}, "tool prompt")]
-}
+_PROMPT = {"anyOf": [{"type": "string"}, record({"tool!": {"type": "string"}, "prompt!": {"type": "string"}})]}
 _TASK_ID = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 _TODO = record(
     {
@@ -103,11 +98,10 @@ ENTRIES = entries(
         "read_file",
         "Read file contents, with line numbers counted from 1; images are returned as images.",
         {
-            "path": string("File path (absolute or relative)"),
+            "path!": string("File path (absolute or relative)"),
             "offset": integer("Starting line, counted from 0 (defaults to the beginning)", 0),
             "limit": integer("Number of lines to read (defaults to all)", 1),
         },
-        "path",
         arguments=_WINDOW.arguments,
         reply=_WINDOW.reply,
         failure=_WINDOW.failure,
@@ -116,19 +110,17 @@ ENTRIES = entries(
         "Write",
         "write_file",
         "Write to a file; missing folders are created, an existing file is overwritten.",
-        {"path": string("File path"), "content": string("Content to write")},
-        "path content",
+        {"path!": string("File path"), "content!": string("Content to write")},
     ),
     row(
         "Edit",
         "edit_file",
         "Replace a string in a file; old_string must match exactly one place.",
         {
-            "path": string("File path"),
-            "old_string": string("Original string to replace (must be unique)"),
+            "path!": string("File path"),
+            "old_string!": string("Original string to replace (must be unique)"),
             "new_string": string("Replacement string (empty deletes)"),
         },
-        "path old_string",
         renames={"old_string": "old_text", "new_string": "new_text"},
         defaults={"new_text": ""},
     ),
@@ -137,12 +129,11 @@ ENTRIES = entries(
         "find_files",
         "Find files by pattern.",
         {
-            "pattern": string("Glob pattern (e.g., `**/*.rs`, `src/**/*.ts`)"),
+            "pattern!": string("Glob pattern (e.g., `**/*.rs`, `src/**/*.ts`)"),
             "path": string("Search directory (defaults to current)"),
             "excludePattern": string("Exclude pattern (e.g., `**/node_modules/**`)"),
             "limit": integer("Max results (default 100)", 1),
         },
-        "pattern",
         renames={"excludePattern": "exclude"},
         defaults={"limit": 100},
         reply=partial(files_reply, none="No files match.", more="use a larger limit to see more"),
@@ -152,7 +143,7 @@ ENTRIES = entries(
         "search_files",
         "Regex search in file contents.",
         {
-            "pattern": string("Regex pattern"),
+            "pattern!": string("Regex pattern"),
             "path": string("Search path (defaults to current)"),
             "glob": string("File filter (e.g., `*.rs`)"),
             "type": string("File type (js/py/rust/go/java)"),
@@ -163,7 +154,6 @@ ENTRIES = entries(
             "head_limit": integer("Max results", 1),
             "ignore_case": boolean("Case insensitive (default false)"),
         },
-        "pattern",
         renames={
             "glob": "include",
             "context": "context_lines",
@@ -179,12 +169,11 @@ ENTRIES = entries(
         "run_shell",
         "Execute a shell command; interactive commands get no input.",
         {
-            "command": string("Shell command (executes in bash -c)"),
+            "command!": string("Shell command (executes in bash -c)"),
             "cwd": string("Working directory"),
             "timeout": integer("Timeout in seconds (default 120, max 600)", 1, _BASH_SECONDS),
             "run_in_background": boolean("Run in background (returns task_id)"),
         },
-        "command",
         defaults={"timeout": 120},
         advice={"command_blocked": "Choose a safer command, or ask the user to run it."},
         maxima={"timeout": _BASH_SECONDS},
@@ -194,11 +183,10 @@ ENTRIES = entries(
         "job_output",
         "Get output from a background task.",
         {
-            "task_id": string("Background task ID"),
+            "task_id!": string("Background task ID"),
             "block": boolean("Wait for completion (default true)"),
             "timeout": integer("Wait timeout in ms (default 30000, max 600000)", 0, 600_000),
         },
-        "task_id",
         advice={"not_found": "Use a task_id that Bash or Agent returned in this session."},
     ),
     row(
@@ -206,7 +194,7 @@ ENTRIES = entries(
         "web_fetch",
         "Fetch web content, auto-converts to Markdown or plain text; it is untrusted.",
         {
-            "url": string("Full URL (http:// or https://)"),
+            "url!": string("Full URL (http:// or https://)"),
             "extract_mode": choice("Output format: markdown/text", "markdown", "text"),
             "max_chars": integer("Max characters (default 50000)", 1),
             "headers": {
@@ -216,7 +204,6 @@ ENTRIES = entries(
             },
             "authorization": string("Authorization header"),
         },
-        "url",
         reply=partial(page_reply, more=" A larger max_chars shows more."),
         failure=page_failure,
     ),
@@ -225,26 +212,24 @@ ENTRIES = entries(
         "web_search",
         "Search the web, with Exa when EXA_API_KEY is set.",
         {
-            "query": string("Search keywords"),
+            "query!": string("Search keywords"),
             "count": integer("Number of results (1-10, default 5)", 1, 10),
             "type": choice("Search type: auto/keyword/neural", "auto", "keyword", "neural"),
         },
-        "query",
         reply=results_reply,
     ),
     row(
         "Ask",
         "ask_user",
         "Request structured input from the user, with one or several options to select.",
-        {"questions": array("List of questions (1-4)", _QUESTION, 1, 4)},
-        "questions",
+        {"questions!": array("List of questions (1-4)", _QUESTION, 1, 4)},
     ),
     row(
         "Task",
         "task",
         "Manage tasks (create/get/list/update), shared by all agents of the workspace.",
         {
-            "action": choice(
+            "action!": choice(
                 "create (requires title), get (requires taskId), list, update (requires taskId)",
                 *("create", "get", "list", "update"),
             ),
@@ -256,15 +241,13 @@ ENTRIES = entries(
             "ready": boolean("List only tasks that can be started"),
             "owner": string("Who works on the task"),
         },
-        "action",
         reply=_task_reply,
     ),
     row(
         "TodoWrite",
         "todo_write",
         "Manage the todo list. Only ONE item can be in_progress at any time.",
-        {"todos": array("Todo list", _TODO), "merge": boolean("Merge update")},
-        "todos",
+        {"todos!": array("Todo list", _TODO), "merge": boolean("Merge update")},
     ),
     row(
         "TodoRead",
@@ -290,8 +273,7 @@ ENTRIES = entries(
         "LoadSkill",
         "load_skill",
         "Load specified skill into context.",
-        {"name": string("Skill name"), "arguments": string("Arguments to pass to skill")},
-        "name",
+        {"name!": string("Skill name"), "arguments": string("Arguments to pass to skill")},
         reply=skill_reply,
     ),
     row(
@@ -305,18 +287,17 @@ ENTRIES = entries(
         "agent",
         "Launch a sub-agent with a fresh context for a complex multi-step task. It can use all tools except Agent.",
         {
-            "prompt": string("Task description for the sub-agent"),
+            "prompt!": string("Task description for the sub-agent"),
             "description": string("Brief description (3-5 words)"),
             "run_in_background": boolean("Run in background (returns task_id)"),
         },
-        "prompt",
     ),
     row(
         "RegisterHook",
         "register_hook",
         "Register, list or remove session-level hooks.",
         {
-            "action": choice(
+            "action!": choice(
                 "register (requires event + command), list, remove (requires event + index), help (view the protocol)",
                 *("register", "list", "remove", "help"),
             ),
@@ -324,14 +305,13 @@ ENTRIES = entries(
             "command": string("Command to run at the event"),
             "index": integer("Index of the hook at that event", 0),
         },
-        "action",
     ),
     row(
         "ComputerUse",
         "computer",
         "Control the desktop: screenshots with numbered elements, mouse and keyboard.",
         {
-            "action": choice(
+            "action!": choice(
                 "What to do",
                 *("screenshot", "click", "double_click", "doubleclick", "right_click", "rightclick", "drag", "scroll"),
                 *("type", "key", "keys", "key_combo", "find_element", "ax_tree"),
@@ -363,7 +343,6 @@ ENTRIES = entries(
             "role": string("ax_tree: role filter (e.g., AXButton)"),
             "clickable": boolean("ax_tree: show only clickable elements"),
         },
-        "action",
     ),
     words={
         "list_dir": "Bash with ls",
