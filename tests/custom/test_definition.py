@@ -10,17 +10,22 @@ from hilt.call import Output
 from hilt.custom.definition import (
     Definition,
     Example,
+    FieldReader,
     definition_of,
-    effects_from,
-    examples_from,
     fingerprint,
-    sandbox_from,
     to_tool,
 )
+from hilt.formats.front_matter import FrontMatter
 from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.schema import structured_schema
 
 ANSWER = {"type": "object", "properties": {"words": {"type": "integer"}}, "required": ["words"]}
+
+
+def parse(key: str, value: object) -> tuple[Any, list[str]]:
+    """Return the value of a key, and its problems."""
+    reader = FieldReader(FrontMatter({key: value}, {}, "", 1))
+    return getattr(reader, key)(), [message for _, message in reader.problems]
 
 
 def definition(**fields: Any) -> Definition:
@@ -81,7 +86,7 @@ def test_a_tool_knows_its_definition():
     ],
 )
 def test_a_sandbox_is_parsed_or_rejected(value, sandbox, reason):
-    parsed, problems = sandbox_from(value)
+    parsed, problems = parse("sandbox", value)
 
     assert parsed == sandbox
     assert reason in " ".join(problems)
@@ -99,7 +104,7 @@ def test_a_sandbox_is_parsed_or_rejected(value, sandbox, reason):
     ],
 )
 def test_examples_are_parsed_or_rejected(value, examples, is_rejected):
-    parsed, problems = examples_from(value)
+    parsed, problems = parse("examples", value)
 
     assert (parsed, bool(problems)) == (examples, is_rejected)
 
@@ -108,10 +113,10 @@ def test_examples_are_parsed_or_rejected(value, examples, is_rejected):
     "value, effects", [(None, None), ("read network", {"read", "network"}), (["write"], {"write"})]
 )
 def test_effects_are_a_string_or_a_list(value, effects):
-    assert effects_from(value) == (effects, [])
+    assert parse("effects", value) == (effects, [])
 
 
 @pytest.mark.parametrize("value", ["fly", [], "", [1], {}, [["read"]]])
 def test_unknown_effects_are_rejected(value):
-    assert effects_from(value)[0] is None
-    assert effects_from(value)[1]
+    assert parse("effects", value)[0] is None
+    assert parse("effects", value)[1]

@@ -6,7 +6,7 @@ itself, so what was trusted is what is loaded. Times are in seconds, whatever un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -186,6 +186,9 @@ def definition_of(tool: Tool) -> Definition | None:
     return tool.run.definition if isinstance(tool.run, _Run) else None
 
 
+_SANDBOX_KEYS = ("network", "write", "read")
+
+
 class FieldReader:
     """Reads the fields that definitions of several formats share, and collects all problems."""
 
@@ -221,22 +224,58 @@ class FieldReader:
         return value
 
     def sandbox(self, *, is_warm: bool = False) -> DeclaredSandbox | None:
-        """Return the declared sandbox, if any."""
-        sandbox, problems = sandbox_from(self.fields.get("sandbox"), self.fields.get("undo"), is_warm=is_warm)
-        return self._valid("sandbox", sandbox, problems)
+        """Return the sandbox that the keys `sandbox` and `undo` declare, if any."""
+        value, undo = self.fields.get("sandbox"), self.fields.get("undo")
+        before = len(self.problems)
+        if undo is not True and undo not in (None, False):
+            self.add_problem("undo must be true or false", "sandbox")
+        elif undo and (not isinstance(value, Mapping) or not value.get("write") or is_warm):
+            self.add_problem("undo requires sandbox.write, and is not supported for warm tools", "sandbox")
+        if value is None or len(self.problems) > before:
+            return None
+        if not isinstance(value, Mapping):
+            self.add_problem("sandbox must be an object with network, write and read", "sandbox")
+            return None
+        for key in value:
+            if key not in _SANDBOX_KEYS:
+                self.add_problem(f"sandbox.{key} is not a known key", "sandbox")
+        network = value.get("network", False)
+        if not isinstance(network, bool):
+            self.add_problem("sandbox.network must be true or false", "sandbox")
+        paths = {key: value.get(key) or () for key in ("write", "read")}
+        for key, entries in paths.items():
+            if not isinstance(entries, list | tuple) or not all(isinstance(path, str) for path in entries):
+                self.add_problem(f"sandbox.{key} must be a list of paths", "sandbox")
+        if len(self.problems) > before:
+            return None
+        return DeclaredSandbox(network, tuple(paths["write"]), tuple(paths["read"]), undo is True)
 
     def effects(self) -> frozenset[str] | None:
-        """Return the declared effects, if any."""
-        return self._valid("effects", *effects_from(self.fields.get("effects")))
+        """Return the declared effects, a list or space-separated words, if any."""
+        from hilt.declaration import EFFECTS
+
+        value = self.fields.get("effects")
+        names = value.split() if isinstance(value, str) else value
+        if names is None:
+            return None
+        if not isinstance(names, list) or not names or not all(name in EFFECTS for name in names):
+            self.add_problem(f"effects must be one or more of {', '.join(EFFECTS)}", "effects")
+            return None
+        return frozenset(names)
 
     def examples(self) -> tuple[Example, ...]:
         """Return the declared examples."""
-        return self._valid("examples", *examples_from(self.fields.get("examples")))
-
-    def _valid(self, key: str, value: T, problems: Iterable[str]) -> T:
-        for problem in problems:
-            self.add_problem(problem, key)
-        return value
+        value = self.fields.get("examples")
+        if value is not None and not isinstance(value, list):
+            self.add_problem("examples must be a list of {args, expect}", "examples")
+        examples = []
+        for number, item in enumerate(value if isinstance(value, list) else ()):
+            if not isinstance(item, Mapping) or not isinstance(item.get("args", {}), Mapping):
+                message = f"examples[{number}] must be an object with args (an object) and expect"
+                self.add_problem(message, "examples")
+            else:
+                examples.append(Example(item.get("args", {}), item.get("expect"), "expect" in item))
+        return tuple(examples)
 
     def loaded(self, definition: Definition) -> Loaded:
         """Return the definition, or why it is invalid."""
@@ -248,67 +287,6 @@ class FieldReader:
         return Loaded(
             problems=tuple(ToolProblem(definition.origin, message, line, tool_name) for line, message in problems)
         )
-
-
-_SANDBOX_KEYS = ("network", "write", "read")
-
-
-def sandbox_from(value: Any, undo: Any = None, *, is_warm: bool = False) -> tuple[DeclaredSandbox | None, list[str]]:
-    """Parse the values of the keys `sandbox` and `undo`; return the sandbox and the problems."""
-    if undo not in (None, False):
-        if undo is not True:
-            return None, ["undo must be true or false"]
-        if not isinstance(value, Mapping) or not value.get("write") or is_warm:
-            return None, ["undo requires sandbox.write, and is not supported for warm tools"]
-    if value is None:
-        return None, []
-    if not isinstance(value, Mapping):
-        return None, ["sandbox must be an object with network, write and read"]
-    problems = [f"sandbox.{key} is not a known key" for key in value if key not in _SANDBOX_KEYS]
-    network = value.get("network", False)
-    if not isinstance(network, bool):
-        problems.append("sandbox.network must be true or false")
-    paths: dict[str, tuple[str, ...]] = {}
-    for key in ("write", "read"):
-        entries = value.get(key) or ()
-        if (
-            isinstance(entries, str)
-            or not isinstance(entries, Sequence)
-            or not all(isinstance(p, str) for p in entries)
-        ):
-            problems.append(f"sandbox.{key} must be a list of paths")
-        else:
-            paths[key] = tuple(entries)
-    if problems:
-        return None, problems
-    return DeclaredSandbox(network, paths["write"], paths["read"], undo is True), []
-
-
-def examples_from(value: Any) -> tuple[tuple[Example, ...], list[str]]:
-    """Parse the value of an `examples` key; return the examples and the problems."""
-    if value is None:
-        return (), []
-    if not isinstance(value, list):
-        return (), ["examples must be a list of {args, expect}"]
-    examples, problems = [], []
-    for number, item in enumerate(value):
-        if not isinstance(item, Mapping) or not isinstance(item.get("args", {}), Mapping):
-            problems.append(f"examples[{number}] must be an object with args (an object) and expect")
-        else:
-            examples.append(Example(item.get("args", {}), item.get("expect"), "expect" in item))
-    return tuple(examples), problems
-
-
-def effects_from(value: Any) -> tuple[frozenset[str] | None, list[str]]:
-    """Parse the value of an `effects` key, a list or space-separated words; return the effects and the problems."""
-    from hilt.declaration import EFFECTS
-
-    if value is None:
-        return None, []
-    names = value.split() if isinstance(value, str) else value
-    if not isinstance(names, list) or not names or not all(name in EFFECTS for name in names):
-        return None, [f"effects must be one or more of {', '.join(EFFECTS)}"]
-    return frozenset(names), []
 
 
 class _Run:
