@@ -88,26 +88,15 @@ class Refresh(NamedTuple):
     at: int  # when the index last changed, in nanoseconds since 1970
 
 
-class _StoredShelf(NamedTuple):
-    """The rows of a shelf in one version of the database; `id` is 0 if there are none."""
-
-    version: int
-    id: int
-    used: int
-    files: dict[str, Stamp]
-
-
 class KnowledgeIndex:
     """The rows of one database. Thread-safe."""
 
     def __init__(self, store: IndexStore) -> None:
         self._store = store
         self.close = store.close
-        self._known: dict[str, _StoredShelf] = {}
 
     def clear(self) -> None:
         """Delete everything."""
-        self._known.clear()
         tables = ("texts", "entries", "shelves", "facts")
 
         def work(db: sqlite3.Connection) -> None:
@@ -131,34 +120,19 @@ class KnowledgeIndex:
 
     def _update(self, shelf: Shelf, files: Mapping[str, Stamp], check: Callable[[], None]) -> int:
         """Write the rows of the files that have changed; return how many were read."""
-        stored = self._store.read(lambda db: _in_snapshot(db, partial(self._stored, key=shelf.key)))
-        if files == stored.files and stored.used >= time.time() - USED_SECONDS:
+        used, stored = self._store.read(lambda db: _in_snapshot(db, partial(_stored_files, key=shelf.key)))
+        if files == stored and used >= time.time() - USED_SECONDS:
             return 0
-        changed = [path for path, stamp in files.items() if stored.files.get(path) != stamp]
-        missing = [path for path in stored.files if path not in files]
-        try:
-            id = self._begin(shelf.key, missing)
-            for start in range(0, len(changed), BATCH):
-                rows = []
-                for path in changed[start : start + BATCH]:
-                    check()
-                    rows.append(_row(shelf, path, files[path]))
-                self._write(id, rows)
-        finally:
-            self._known.pop(shelf.key, None)
+        changed = [path for path, stamp in files.items() if stored.get(path) != stamp]
+        missing = [path for path in stored if path not in files]
+        id = self._begin(shelf.key, missing)
+        for start in range(0, len(changed), BATCH):
+            rows = []
+            for path in changed[start : start + BATCH]:
+                check()
+                rows.append(_row(shelf, path, files[path]))
+            self._write(id, rows)
         return len(changed)
-
-    def _stored(self, db: sqlite3.Connection, key: str) -> _StoredShelf:
-        """Return the rows of a shelf, read again only if another process has changed the database."""
-        (version,) = db.execute("PRAGMA data_version").fetchone()
-        known = self._known.get(key)
-        if known is None or known.version != version:
-            row = db.execute("SELECT id, used FROM shelves WHERE key=?", (os.fsencode(key),)).fetchone()
-            id, used = row or (0, 0)
-            entries = db.execute("SELECT path, size, mtime FROM entries WHERE shelf=?", (id,))
-            files = {os.fsdecode(path): (size, mtime) for path, size, mtime in entries}
-            known = self._known[key] = _StoredShelf(version, id, used, files)
-        return known
 
     def _begin(self, key: str, missing: Collection[str]) -> int:
         """Return the id of a shelf, after deleting the rows of missing files and unused shelves."""
@@ -218,7 +192,7 @@ class KnowledgeIndex:
             return []
 
         def work(db: sqlite3.Connection) -> list[RankedDocument]:
-            keys = {self._stored(db, shelf.key).id: shelf.key for shelf in shelves}
+            keys = {_shelf(db, shelf.key)[0]: shelf.key for shelf in shelves}
             weighted = _weigh(db, query, terms)
             return _ranked(db, weighted, keys, kinds) if weighted.match else []
 
@@ -226,6 +200,19 @@ class KnowledgeIndex:
         matches.sort(key=lambda entry: -entry.score)  # equal scores keep the BM25 order
         distinct = {entry.path: entry for entry in reversed(matches)}  # one folder may be inside another
         return [entry for entry in matches if distinct[entry.path] is entry][:limit]
+
+
+def _shelf(db: sqlite3.Connection, key: str) -> tuple[int, int]:
+    """Return the id of a shelf and when it was last used; zeros if it is not stored."""
+    row = db.execute("SELECT id, used FROM shelves WHERE key=?", (os.fsencode(key),)).fetchone()
+    return row or (0, 0)
+
+
+def _stored_files(db: sqlite3.Connection, key: str) -> tuple[int, dict[str, Stamp]]:
+    """Return when a shelf was last used, and the stamps of its files."""
+    id, used = _shelf(db, key)
+    entries = db.execute("SELECT path, size, mtime FROM entries WHERE shelf=?", (id,))
+    return used, {os.fsdecode(path): (size, mtime) for path, size, mtime in entries}
 
 
 def _in_snapshot(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
