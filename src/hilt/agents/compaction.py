@@ -179,16 +179,22 @@ def plan(
     start = _newest(messages, int(room * _NEWEST_SHARE) if extent == "as needed" else 0)
     old, newest = list(messages[:start]), [_uncounted(message) for message in messages[start:]]
     if extent != "results" and ContextSize.estimate(newest) > room:
-        newest = [_cut(message, _CUT_CHARACTERS) for message in newest]
+        newest = [_with_results(message, _cut) for message in newest]
     results = _results(old)
-    shortened = [_uncounted(_shortened(message, results, lasting, path)) for message in old]
+
+    def without_result(part: ToolReturnPart, text: str) -> str:
+        if lasting(part.tool_name) or len(text) <= _SHORT_CHARACTERS:
+            return text
+        result = results.get(part.tool_call_id)
+        source = source_of(part.tool_name, result.call.args_as_dict() if result else {})[:_SOURCE_CHARACTERS]
+        where = f"they are in {path}" if path else "call it again if you need them"
+        return f"[{source}: {len(text):,} characters, removed; {where}]"
+
+    shortened = [_uncounted(_with_results(message, without_result)) for message in old]
     together = [*shortened, *newest]
     saved = ContextSize.estimate(messages) - ContextSize.estimate(together)
-    if extent == "results":
-        return CompactionPlan(together, [], [], {}, room, path) if saved else None
-    if extent == "as needed" and saved and ContextSize.estimate(together) <= room:
-        return CompactionPlan(together, [], [], {}, room, path)
-    if not any(isinstance(message, ModelResponse) for message in old):
+    is_enough = extent == "as needed" and saved and ContextSize.estimate(together) <= room
+    if is_enough or extent == "results" or not any(isinstance(message, ModelResponse) for message in old):
         return CompactionPlan(together, [], [], {}, room, path) if saved else None
     return CompactionPlan(together, old, _users(old), _lasting(old, results, lasting), room, path)
 
@@ -270,35 +276,24 @@ def _results(messages: Sequence[ModelMessage]) -> dict[str, _OldResult]:
     return results
 
 
-def _shortened(
-    message: ModelMessage, results: dict[str, _OldResult], lasting: Callable[[str], str], path: str | None
-) -> ModelMessage:
+def _with_results(message: ModelMessage, change: Callable[[ToolReturnPart, str], str]) -> ModelMessage:
+    """Return a message with the text of each result as a function changes it."""
     if isinstance(message, ModelResponse):
         return message
     parts = []
     for part in message.parts:
-        if isinstance(part, ToolReturnPart) and not lasting(part.tool_name):
-            text = _text(part.content)
-            if len(text) > _SHORT_CHARACTERS:
-                result = results.get(part.tool_call_id)
-                source = source_of(part.tool_name, result.call.args_as_dict() if result else {})[:_SOURCE_CHARACTERS]
-                where = f"they are in {path}" if path else "call it again if you need them"
-                note = f"[{source}: {len(text):,} characters, removed; {where}]"
-                part = _with_text(part, note)
+        if isinstance(part, ToolReturnPart) and (new := change(part, text := _text(part.content))) != text:
+            part = ToolReturnPart(part.tool_name, new, part.tool_call_id, outcome=part.outcome)
         parts.append(part)
     return replace(message, parts=parts)
 
 
-def _cut(message: ModelMessage, limit: int) -> ModelMessage:
-    if isinstance(message, ModelResponse):
-        return message
-    parts = []
-    for part in message.parts:
-        if isinstance(part, ToolReturnPart) and len(text := _text(part.content)) > limit:
-            half = limit // 2
-            part = _with_text(part, f"{text[:half]}\n[… {len(text) - limit:,} characters removed …]\n{text[-half:]}")
-        parts.append(part)
-    return replace(message, parts=parts)
+def _cut(part: ToolReturnPart, text: str) -> str:
+    """Return the beginning and the end of a text that is too long."""
+    if len(text) <= _CUT_CHARACTERS:
+        return text
+    half = _CUT_CHARACTERS // 2
+    return f"{text[:half]}\n[… {len(text) - _CUT_CHARACTERS:,} characters removed …]\n{text[-half:]}"
 
 
 def _users(messages: Sequence[ModelMessage]) -> list[str]:
@@ -357,10 +352,6 @@ def _quoted(message: ModelMessage) -> str:
             more = f" [… {len(text) - _QUOTED_CHARACTERS:,} more characters]" if len(text) > _QUOTED_CHARACTERS else ""
             lines.append(f"RESULT of {part.tool_name}: {text[:_QUOTED_CHARACTERS]}{more}")
     return "\n".join(lines)
-
-
-def _with_text(part: ToolReturnPart, text: str) -> ToolReturnPart:
-    return ToolReturnPart(part.tool_name, text, part.tool_call_id, outcome=part.outcome)
 
 
 def _text(content: object) -> str:
