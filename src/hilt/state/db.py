@@ -50,24 +50,7 @@ class Database:
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction; other writers wait."""
-        deadline = 0.0
-        while True:
-            with self._lock:
-                try:
-                    connection = self._open()
-                    connection.execute("BEGIN IMMEDIATE")
-                    try:
-                        value = work(connection)
-                        connection.execute("COMMIT")
-                        return value
-                    except BaseException:
-                        if connection.in_transaction:
-                            connection.execute("ROLLBACK")
-                        raise
-                except sqlite3.DatabaseError as error:
-                    deadline = deadline or time.monotonic() + self._patience
-                    self._retry_or_raise(error, deadline)
-            time.sleep(0.01)
+        return self.read(lambda connection: _in_transaction(connection, work))
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` outside a transaction."""
@@ -205,18 +188,14 @@ class Database:
             before = connection.execute("PRAGMA user_version").fetchone()[0]
             if 0 < before < len(self._migrations) and not self._is_cache:
                 self._back_up(connection, before)
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-                for number, script in enumerate(self._migrations[version:], start=version + 1):
-                    for statement in script.split(";\n"):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version={number:d}")
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # unless a full disk has rolled it back
-                    connection.execute("ROLLBACK")
-                raise
+            _in_transaction(connection, self._run_migrations)
+
+    def _run_migrations(self, connection: sqlite3.Connection) -> None:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for number, script in enumerate(self._migrations[version:], start=version + 1):
+            for statement in script.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={number:d}")
 
     def _back_up(self, connection: sqlite3.Connection, version: int) -> None:
         """Copy the file before a migration, and delete the copies of earlier migrations."""
@@ -252,3 +231,16 @@ class Database:
             format=version,
             known=len(self._migrations),
         )
+
+
+def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `work` in a transaction, which is rolled back if it fails."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        value = work(connection)
+        connection.execute("COMMIT")
+        return value
+    except BaseException:
+        if connection.in_transaction:  # unless a full disk has rolled it back
+            connection.execute("ROLLBACK")
+        raise
