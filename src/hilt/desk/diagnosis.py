@@ -208,7 +208,7 @@ _MODULES = (
 _EXTRAS = {
     "agents": ("hilt run and hilt chat", ("pydantic_ai", "prompt_toolkit")),
     "web": ("web pages as Markdown", ("html_to_markdown", "selectolax")),
-    "documents": ("text of PDF files, scaling of large images", ("pypdfium2", "PIL")),
+    "documents": ("text of PDF files, large images", ("pypdfium2", "PIL")),
     "otel": ("traces and metrics", ("opentelemetry.sdk",)),
 }
 
@@ -243,7 +243,7 @@ def _model(runtime: Runtime) -> list[Finding]:
     if runtime.parts.environ.get(COMMAND):
         return [Finding("ok", "model", f"the program in {COMMAND}")]
     if not runtime.settings["model.name"]:
-        fact = "none is set for hilt run and hilt chat"
+        fact = "for hilt run and chat"
         return [Finding("missing", "model", fact, "export HILT_MODEL=PROVIDER:MODEL")]
     try:
         choice = choose_model(runtime)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import NamedTuple
 
 from hilt import places
@@ -137,7 +136,12 @@ def replaced_folders() -> list[StateFolder]:
 def delete(folder: StateFolder) -> None:
     """Delete a state directory that contains nothing else. The resident must have ended."""
     inventory.require_unused(folder.path)
-    shutil.rmtree(folder.path, onerror=_retry)
+    for parent, names, _ in os.walk(folder.path):
+        for path in (os.path.join(parent, name) for name in names):
+            # commands and overlays leave folders, also nested ones, that their owner cannot open or change
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder.path)
 
 
 def _elsewhere(state: str) -> tuple[Elsewhere, ...]:
@@ -169,15 +173,3 @@ def _folder(path: str) -> StateFolder:
     others = names.pop(inventory.OTHER.name, [])
     size = sum(size.bytes for size in inventory.measure(path) if size.part is not inventory.OTHER)
     return StateFolder(path, tuple(name for part in names.values() for name in part), tuple(others), size)
-
-
-def _retry(remove: Callable[[str], object], path: str, error: object) -> None:
-    """Remove a path after making it writable: commands can make files in their private folders read-only."""
-    with suppress(FileNotFoundError):
-        for folder in (os.path.dirname(path), path):
-            if os.path.isdir(folder) and not os.path.islink(folder):
-                os.chmod(folder, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)

@@ -24,6 +24,7 @@ _FOR_USER = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in {
         r"[;,]? (?:or |and |to )?(?:ask the user|tell the user the reason)(?=\.)|, which prompts the user": "",
+        r"\bcall list_tools to see all names\b": "see them all: hilt tools",
         r"\bask the user for ": "use ",
         r"\bask the user whether to ": "decide whether to ",
         r"\bask the user what they want\b": "say what you want",

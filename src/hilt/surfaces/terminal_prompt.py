@@ -120,9 +120,13 @@ def controlling_terminal(settled: int | None = None) -> Iterator[Terminal]:
 
         def read() -> str:
             awaited = [descriptor] if settled is None else [descriptor, settled]
-            while not (ready := select(awaited, [], [], _SIGNAL_SECONDS)[0]):
-                pass
-            return "" if settled in ready else source.readline()
+            try:
+                while not (ready := select(awaited, [], [], _SIGNAL_SECONDS)[0]):
+                    pass
+                return "" if settled in ready else source.readline()
+            except KeyboardInterrupt:
+                write("\n")  # after ^C
+                raise
 
         yield Terminal(read, write, _width(descriptor), wants_color())
 

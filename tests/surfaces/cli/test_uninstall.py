@@ -170,6 +170,10 @@ def test_a_settings_file_that_cannot_be_edited_is_named(command):
 def test_read_only_folders_that_a_command_left_are_deleted(command: Command):
     Folder(command.state).write("sandbox/w/s/cache/mod/file", "x")
     os.chmod(os.path.join(command.state, "sandbox/w/s/cache/mod"), 0o500)
+    nested = os.path.join(command.state, "layers/w/c/w0/work/incompat/volatile")
+    os.makedirs(nested)
+    for folder in (nested, os.path.dirname(nested), os.path.dirname(os.path.dirname(nested))):
+        os.chmod(folder, 0)
 
     assert command.run("uninstall", "--purge", "--yes").returncode == 0
     assert not os.path.exists(command.state)

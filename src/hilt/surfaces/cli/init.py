@@ -18,6 +18,7 @@ from hilt.formats.invisible import one_line
 from hilt.loaders import ProjectFile, paths_of, project_file
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.doctor import lines_of
+from hilt.surfaces.cli.layout import wrapped
 from hilt.surfaces.cli.mcp_install import mode_of, path_note, proposal
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import change_text, refuse_tools, run_for_person
@@ -134,8 +135,8 @@ def _hosts(options: Options, notes: list[str]) -> Iterator[Offer]:
             continue
         note, elsewhere = "", other_folder(file)
         if file.folder is not None and file.scope == "user":
-            note = "one setting for all projects: hilt would work in this folder only"
-            note += f", no longer in {one_line(elsewhere)}" if elsewhere else ""
+            note = "one setting for all projects; it would name this folder"
+            note += f", no longer {one_line(elsewhere)}" if elsewhere else ""
         yield Offer(host.title, changes, mode_of(file), note, _step(host), moves=bool(elsewhere))
 
 
@@ -167,7 +168,11 @@ def _chosen(screen: Terminal, items: list[Offer]) -> list[Offer]:
             screen.write(f"{'':{width + 7}}{item.note}\n")
     while True:
         screen.write("\nWrite which? all, none, numbers such as 1,3, or show [all] > ")
-        answer = screen.read()
+        try:
+            answer = screen.read()
+        except KeyboardInterrupt:
+            screen.write("Nothing was written.\n")
+            raise
         if not answer:
             screen.write("\n")
         words = answer.casefold().replace(",", " ").split()
@@ -217,8 +222,8 @@ def _closing(written: Sequence[Offer], items: Sequence[Offer], root: str) -> str
     """Return what was written, what remains to be done, and how to take it back."""
     if not written:
         return "Nothing was written.\n" if items else f"Try it: {_first_step('')}\n"
-    lines = [f"Wrote {', '.join(_short(change.place) for item in written for change in item.changes)}."]
-    lines += [item.step for item in written if item.step]
+    lines = ["Wrote:", *(f"  {_short(change.place)}" for item in written for change in item.changes)]
+    lines += [wrapped(item.step, 2) for item in written if item.step]
     lines.append(f"To take it back: {places.command('uninstall')}")
     hosts = [item.title for item in written if item.step]
     lines.append(f"Try it: {_first_step(hosts[0] if hosts else '')}")

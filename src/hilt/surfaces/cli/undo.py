@@ -152,4 +152,8 @@ def _agrees() -> bool:
         return False
     sys.stdout.write("Undo it? [y/n] > ")
     sys.stdout.flush()
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    try:
+        return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    except KeyboardInterrupt:
+        sys.stdout.write("\nNothing was undone.\n")
+        raise
