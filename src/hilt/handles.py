@@ -21,6 +21,21 @@ FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _RENAME_EXCHANGE = 2
 
 
+class Closing:
+    """Closes a descriptor at the end of a `with` block, which gets it."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __enter__(self) -> int:
+        return self._handle
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+
 def open_folder(path: str, start: int | None = None, *, mode: int | None = None) -> int:
     """Return a handle of a folder; the path is real and absolute, or relative to the folder `start`.
 
@@ -86,11 +101,8 @@ def exchange(folder: int, name: str, other: str) -> bool:
 def open_in_folder(path: str, flags: int) -> int:
     """Open something by its real path; fails if a link is on the path."""
     outer, _, name = path.rstrip("/").rpartition("/")
-    folder = open_folder(outer)
-    try:
+    with Closing(open_folder(outer)) as folder:
         return os.open(name or ".", flags, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 def read_regular(handle: int, limit: int) -> bytes | None:
@@ -119,12 +131,8 @@ def open_below(root: str, relative: str) -> int:
 
 def remove_path(path: str) -> None:
     """Remove a file, or a folder and its contents, as far as possible; the path around it is real."""
-    with suppress(OSError):
-        parent = open_folder(os.path.dirname(path))
-        try:
-            remove_tree(parent, os.path.basename(path))
-        finally:
-            os.close(parent)
+    with suppress(OSError), Closing(open_folder(os.path.dirname(path))) as parent:
+        remove_tree(parent, os.path.basename(path))
 
 
 def remove_tree(parent: int, name: str) -> None:
@@ -150,30 +158,20 @@ def _remove_last(parent: int, pending: list[str]) -> list[str]:
 def _empty(parent: int, name: str) -> list[str]:
     """Remove the files of a folder, move its folders up, and return their new names."""
     moved: list[str] = []
-    with suppress(OSError):
-        handle = os.open(name, FOLDER, dir_fd=parent)
-        try:
-            os.chmod(f"/proc/self/fd/{handle}", 0o700)
-            folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
-            try:
-                for inner in os.listdir(folder):
-                    try:
-                        os.unlink(inner, dir_fd=folder)
-                    except (IsADirectoryError, PermissionError):
-                        moved.append(_move_up(parent, folder, inner))
-            finally:
-                os.close(folder)
-        finally:
-            os.close(handle)
+    with suppress(OSError), Closing(os.open(name, FOLDER, dir_fd=parent)) as handle:
+        os.chmod(f"/proc/self/fd/{handle}", 0o700)
+        with Closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)) as folder:
+            for inner in os.listdir(folder):
+                try:
+                    os.unlink(inner, dir_fd=folder)
+                except (IsADirectoryError, PermissionError):
+                    moved.append(_move_up(parent, folder, inner))
     return moved
 
 
 def _move_up(parent: int, folder: int, name: str) -> str:
-    inner = os.open(name, FOLDER, dir_fd=folder)
-    try:
+    with Closing(os.open(name, FOLDER, dir_fd=folder)) as inner:
         os.chmod(f"/proc/self/fd/{inner}", 0o700)  # moving a folder writes to it
-    finally:
-        os.close(inner)
     new = f".removed-{os.urandom(8).hex()}"
     os.rename(name, new, src_dir_fd=folder, dst_dir_fd=parent)
     return new

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from hilt.errors import ToolError
 from hilt.files.writing import CAPABILITY, safe_mode
-from hilt.handles import FILE, LISTED, open_folder
+from hilt.handles import FILE, LISTED, Closing, open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
 
@@ -51,8 +51,7 @@ def collect(layer: UpperLayer) -> list[LayerStep]:
                 from hilt.files.copying import CopiedSteps
 
                 copied = stack.enter_context(CopiedSteps(layer, root, steps))
-            lower = open_folder(root)
-            stack.callback(os.close, lower)
+            lower = stack.enter_context(Closing(open_folder(root)))
             _Collector(layer, root, layer.upper_name(root), steps, copied).compare("", layer.base, lower)
     return steps
 
@@ -104,10 +103,8 @@ class _Collector:
             except (FileNotFoundError, NotADirectoryError):
                 is_swapped = True  # another process renamed it a moment ago
             else:
-                try:
+                with Closing(inner):
                     self.compare(path, upper, inner, depth + 1, is_opaque="opaque" in marks)
-                finally:
-                    os.close(inner)
                 return
         if new is not None and old is not None and _is_same(upper, lower, name, new, old):
             return
@@ -200,11 +197,9 @@ def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) 
     except OSError:
         tree.is_changed = True  # or unreadable, so that its contents are unknown
         return
-    try:
+    with Closing(inner):
         for entry in os.listdir(inner):
             measure(inner, entry, tree, began, depth + 1)
-    finally:
-        os.close(inner)
 
 
 @contextmanager
@@ -212,8 +207,7 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
     """Open a folder of the layer for listing, whatever its permissions, and restore them afterwards."""
     if depth >= DEPTH_MAX:
         raise too_deep()
-    handle = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=around)
-    try:
+    with Closing(os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=around)) as handle:
         status = os.fstat(handle)
         is_closed = status.st_mode & ALL != ALL and os.geteuid() != 0
         if is_closed:
@@ -225,17 +219,12 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
             os.close(folder)
             if is_closed and stat.S_IMODE(os.fstat(handle).st_mode) != ALL:
                 os.chmod(f"/proc/self/fd/{handle}", status.st_mode & 0o7777)
-    finally:
-        os.close(handle)
 
 
 def list_names(folder: int) -> list[str]:
     """Return the names in a folder that may be open without the right to list it."""
-    inner = os.open(".", LISTED, dir_fd=folder)
-    try:
+    with Closing(os.open(".", LISTED, dir_fd=folder)) as inner:
         return os.listdir(inner)
-    finally:
-        os.close(inner)
 
 
 def _status(folder: int, name: str) -> os.stat_result | None:

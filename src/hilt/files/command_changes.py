@@ -20,7 +20,7 @@ from hilt.files.door import plain_error
 from hilt.files.editing import FileDiff, diff_of_bytes
 from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
-from hilt.handles import LISTED, open_folder, remove_tree
+from hilt.handles import LISTED, Closing, open_folder, remove_tree
 from hilt.policy.later import runner
 from hilt.sandbox.layers import OpenPlace, open_layer
 from hilt.sandbox.overlay import UpperLayer
@@ -218,11 +218,8 @@ def tidy(workspace: Workspace, place: OpenPlace) -> None:
 def _around(path: str, base: int | None) -> Iterator[tuple[int, str]]:
     """Open the folder around a path, absolute or from an open folder; yield it with the name there."""
     outer, name = os.path.split(path)
-    folder = open_folder(outer, base)
-    try:
+    with Closing(open_folder(outer, base)) as folder:
         yield folder, name
-    finally:
-        os.close(folder)
 
 
 @contextmanager
@@ -511,12 +508,9 @@ def _read(around: int, name: str, inner: str, contents: dict[str, _File], readin
     try:
         status = os.stat(name, dir_fd=around, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
-            folder = os.open(name, LISTED, dir_fd=around)
-            try:
+            with Closing(os.open(name, LISTED, dir_fd=around)) as folder:
                 for entry in sorted(os.listdir(folder)):
                     _read(folder, entry, f"{inner}/{entry}" if inner else entry, contents, reading)
-            finally:
-                os.close(folder)
             return
         reading.files -= 1
         if reading.files < 0:

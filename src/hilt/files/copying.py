@@ -16,7 +16,7 @@ from typing import Self
 
 from hilt.files.collecting import DEPTH_MAX, is_whiteout, opened, take_marks, too_deep
 from hilt.files.writing import safe_mode
-from hilt.handles import LISTED, open_folder
+from hilt.handles import LISTED, Closing, open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
 
@@ -75,14 +75,12 @@ class CopiedSteps:
             # its contents are unknown, or another process renamed it a moment ago
             self._add_step("conflict", path, self._new_slot(), before, Version())
             return
-        try:
+        with Closing(folder):
             slot, _ = self._copy(folder, ".", status)
             for entry in sorted(os.listdir(folder)):
                 with suppress(FileNotFoundError):
                     inner = os.stat(entry, dir_fd=folder, follow_symlinks=False)
                     self._delete(os.path.join(path, entry), folder, inner, depth + 1)
-        finally:
-            os.close(folder)
         self._add_step("folder", path, slot, before, Version(), files=int(len(self._steps) == count))
 
     def _create(self, path: str, around: int, status: os.stat_result, depth: int, *, is_conflict: bool) -> None:
@@ -175,21 +173,17 @@ def _open_same(name: str, around: int, status: os.stat_result) -> int:
 
 def _copy_data(source: str, target: str, size: int) -> None:
     """Copy the contents of a file, without its holes."""
-    old = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        new = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            at = 0
-            while (at := _next_data(old, at, size)) < size:
-                end = os.lseek(old, at, os.SEEK_HOLE)
-                os.lseek(new, at, os.SEEK_SET)
-                while at < end:
-                    at += os.sendfile(new, old, at, end - at)
-            os.ftruncate(new, size)
-        finally:
-            os.close(new)
-    finally:
-        os.close(old)
+    with (
+        Closing(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as old,
+        Closing(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)) as new,
+    ):
+        at = 0
+        while (at := _next_data(old, at, size)) < size:
+            end = os.lseek(old, at, os.SEEK_HOLE)
+            os.lseek(new, at, os.SEEK_SET)
+            while at < end:
+                at += os.sendfile(new, old, at, end - at)
+        os.ftruncate(new, size)
 
 
 def _next_data(file: int, at: int, size: int) -> int:

@@ -10,13 +10,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.names import GIT_PARTS, fold
-from hilt.handles import FILE, FOLDER, LISTED
+from hilt.handles import FILE, FOLDER, LISTED, Closing
 from hilt.places import LINKS_MAX
 from hilt.policy.paths import PathRules
 
@@ -301,10 +301,8 @@ class Door:
         """Open a regular file for reading, and keep its folder open; follow links that stay inside."""
         with self.place(path) as place:
             descriptor, status = self._open_regular(place)
-            try:
+            with Closing(descriptor):
                 yield descriptor, status, place
-            finally:
-                os.close(descriptor)
 
     def _open_regular(self, place: Place) -> tuple[int, os.stat_result]:
         if place.status is None:
@@ -335,13 +333,10 @@ class Door:
                     f"{place.path} is not a folder.",
                     suggestion="Use stat_file or read_file for a file.",
                 )
-            descriptor = os.open(place.name, LISTED, dir_fd=place.folder)
-            try:
+            with Closing(os.open(place.name, LISTED, dir_fd=place.folder)) as descriptor:
                 if self.marked is not None:
                     self.check_object(os.fstat(descriptor), place.path)
                 yield descriptor, place
-            finally:
-                os.close(descriptor)
 
 
 class _Walk:
@@ -529,15 +524,10 @@ class _Walk:
 
 def _worktree(folder: int) -> str:
     """Return what shows that worktrees use an open folder, which needs no HEAD for that; "" if nothing does."""
-    try:
-        worktrees = os.open("worktrees", LISTED, dir_fd=folder)
-    except OSError:
-        return ""
-    try:
+    with suppress(OSError), Closing(os.open("worktrees", LISTED, dir_fd=folder)) as worktrees:
         paths = (f"{name}/commondir" for name in os.listdir(worktrees))
         return next((f"worktrees/{path}" for path in paths if _exists(path, worktrees)), "")
-    finally:
-        os.close(worktrees)
+    return ""
 
 
 def _exists(name: str, folder: int) -> bool:

@@ -11,6 +11,7 @@ from hilt.files import writing
 from hilt.files.workspace import FORCED_BYTES, MAX_BYTES, CommittedFile, Workspace
 from hilt.files.writing import OldFile
 from hilt.formats.digests import sha256
+from hilt.handles import Closing
 from hilt.state.trail import Stamp
 
 TYPE_CHECKING = False
@@ -223,15 +224,12 @@ class Draft:
 
     def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> None:
         """Write the new file next to its target."""
-        with self._workspace.door.place(file.path, write=True) as place:
-            folder = writing.make_folders(place)
-            try:
-                mode = self._modes.get(file.path, None if place.status is None else writing.safe_mode(file.mode))
-                writing.write_temporary(
-                    folder, place.name, writing.temporary_name(id, position), data, mode, place.status
-                )
-            finally:
-                os.close(folder)
+        with (
+            self._workspace.door.place(file.path, write=True) as place,
+            Closing(writing.make_folders(place)) as folder,
+        ):
+            mode = self._modes.get(file.path, None if place.status is None else writing.safe_mode(file.mode))
+            writing.write_temporary(folder, place.name, writing.temporary_name(id, position), data, mode, place.status)
 
     def _swap(self, id: str, position: int, file: Snapshot, old: OldFile, data: bytes | None) -> None:
         """Replace the old file with the new one, if it has not changed since the draft was made."""

@@ -17,7 +17,7 @@ from errno import EEXIST, EINVAL, ENOSYS
 from typing import Self
 
 from hilt.files.collecting import ALL, HANDLE
-from hilt.handles import open_folder
+from hilt.handles import Closing, open_folder
 from hilt.state.history import LayerStep, Version
 
 _NO_REPLACE, _EXCHANGE = 1, 2
@@ -69,13 +69,10 @@ class SlotExchange:
 
     def sync(self) -> None:
         """Write everything on the file system of the layer to disk."""
-        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.layer)
-        try:
+        with Closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.layer)) as folder:
             if self._libc.syncfs(folder) != 0:
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number))
-        finally:
-            os.close(folder)
 
     def now(self, step: LayerStep) -> Version:
         """Return the version at the path of a step in the workspace."""
@@ -247,11 +244,8 @@ class SlotExchange:
         cached = self._handles.get((base, path))
         if cached is not None:
             return cached
-        start = open_folder(base) if base else os.dup(self.layer)
-        try:
+        with Closing(open_folder(base) if base else os.dup(self.layer)) as start:
             handle = open_folder(path, start, mode=(0o755 if base else ALL) if makes_folders else None)
-        finally:
-            os.close(start)
         self._handles[base, path] = handle
         return handle
 
@@ -273,8 +267,5 @@ class SlotExchange:
 
 
 def _chmod(folder: int, name: str, mode: int) -> None:
-    handle = os.open(name, HANDLE, dir_fd=folder)
-    try:
+    with Closing(os.open(name, HANDLE, dir_fd=folder)) as handle:
         os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode))
-    finally:
-        os.close(handle)

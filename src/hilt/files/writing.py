@@ -12,7 +12,7 @@ from hilt.errors import ToolError
 from hilt.files.door import Door, Place, not_a_file
 from hilt.files.workspace import CHUNK_BYTES, FORCED_BYTES, MAX_BYTES, too_large
 from hilt.formats.digests import sha256
-from hilt.handles import FILE, LISTED
+from hilt.handles import FILE, LISTED, Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def read_target(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool
             raise not_a_file(path, place.status.st_mode)
         if place.status.st_size > limit:
             raise _unchangeable(path, place.status.st_size, limit, force=force)
-        descriptor = os.open(place.name, FILE, dir_fd=place.folder)
-        try:
+        with Closing(os.open(place.name, FILE, dir_fd=place.folder)) as descriptor:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise not_a_file(path, status.st_mode)
@@ -69,8 +68,6 @@ def read_target(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool
             effective_ids = os.access in os.supports_effective_ids
             writable = os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=effective_ids)
             return OldFile(path, data, sha256(data), status, writable)
-        finally:
-            os.close(descriptor)
 
 
 def _read_all(descriptor: int, size: int, limit: int) -> bytes:
@@ -117,13 +114,11 @@ def make_folders(place: Place) -> int:
     """Create the missing folders of a place and return a descriptor of the last one."""
     folder = os.dup(place.folder)
     for name in place.missing:
-        try:
+        with Closing(folder):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=folder)
                 sync(folder)
             inner = os.open(name, LISTED, dir_fd=folder)
-        finally:
-            os.close(folder)
         folder = inner
     return folder
 
@@ -134,8 +129,7 @@ def write_temporary(
     """Write and sync a new file next to its target, with the target's mode, owner and attributes where possible."""
     # 0o600 at first: the new version of a private file must never be readable by others
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
-    try:
+    with Closing(os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)) as descriptor:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
@@ -144,8 +138,6 @@ def write_temporary(
         if mode is not None:
             os.fchmod(descriptor, mode)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def remove_temporary(door: Door, file: Snapshot, id: str, position: int) -> None:
@@ -160,13 +152,10 @@ def put_back(door: Door, file: Snapshot, data: bytes | None, id: str, position: 
         if data is None:
             os.unlink(place.name, dir_fd=place.folder)
         else:
-            folder = make_folders(place)
-            try:
+            with Closing(make_folders(place)) as folder:
                 temporary = temporary_name(id, position)
                 write_temporary(folder, place.name, temporary, data, file.mode, place.status)
                 os.rename(temporary, place.name, src_dir_fd=folder, dst_dir_fd=folder)
-            finally:
-                os.close(folder)
         sync(place.folder)
 
 
@@ -195,23 +184,16 @@ def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_resu
             os.fchown(descriptor, like.st_uid, like.st_gid)
     if not hasattr(os, "listxattr"):
         return
-    with suppress(OSError):
-        source = os.open(name, FILE, dir_fd=folder)
-        try:
-            for attribute in os.listxattr(source):
-                if attribute == CAPABILITY:
-                    continue  # a person gave it to the old contents
-                with suppress(OSError):
-                    os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
-        finally:
-            os.close(source)
+    with suppress(OSError), Closing(os.open(name, FILE, dir_fd=folder)) as source:
+        for attribute in os.listxattr(source):
+            if attribute == CAPABILITY:
+                continue  # a person gave it to the old contents
+            with suppress(OSError):
+                os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
 
 
 def sync(folder: int) -> None:
     """Sync the entries of a folder to disk."""
     # descriptors of the walk may be O_PATH; fsync needs one that is open for reading
-    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
+    with Closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Literal, NamedTuple
 
 from hilt.errors import ToolError
+from hilt.handles import Closing
 from hilt.output import printed
 
 TYPE_CHECKING = False
@@ -180,10 +181,8 @@ class Jobs:
         if file is None:
             note = "[The output of this job was deleted.]"
             return JobOutput(state, note, note, truncated=True)
-        try:
+        with Closing(file):
             raw, truncated = _excerpt(file, start, end, state.job.output_file)
-        finally:
-            os.close(file)
         return JobOutput(state, raw, printed.plain(raw), truncated)
 
     def window(self, session: str | None, task_id: str, start: int, limit: int) -> tuple[JobState, bytes]:
@@ -194,11 +193,9 @@ class Jobs:
             file = work.open_written()
         if file is None:
             return state, b""
-        try:
+        with Closing(file):
             end = min(state.output_bytes, start + limit)
             data = _read(file, start, end)
-        finally:
-            os.close(file)
         is_open = state.status == "running" or end < state.output_bytes
         return state, data[: len(data) - _unfinished(data[-_END_BYTES:])] if is_open else data
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic, sleep
 
+from hilt.handles import Closing
+
 _PREFIX = "hilt-"
 _EMPTY_SECONDS = 1.0  # killed processes have left their group by then
 
@@ -72,11 +74,8 @@ class Group:
         return dict(zip(fields[::2], map(int, fields[1::2]), strict=False))
 
     def _write(self, name: str, value: str) -> None:
-        descriptor = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._folder)
-        try:
+        with Closing(os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._folder)) as descriptor:
             os.write(descriptor, value.encode())
-        finally:
-            os.close(descriptor)
 
     def _read(self, name: str) -> str:
         return _read_at(self._folder, name)
@@ -151,13 +150,12 @@ def sweep(parent: str) -> None:
             if not name.startswith(_PREFIX):
                 continue
             path = os.path.join(parent, name)
-            with suppress(OSError):
-                folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove(path, folder)
-                finally:
-                    os.close(folder)
+            with (
+                suppress(OSError),
+                Closing(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as folder,
+            ):
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(path, folder)
 
 
 def _allows_groups(folder: str) -> bool:
@@ -179,20 +177,16 @@ def _remove(path: str, folder: int) -> None:
         except OSError:
             if monotonic() > deadline:
                 return
-            with suppress(OSError):  # needs a newer kernel
-                descriptor = os.open("cgroup.kill", os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
-                try:
-                    os.write(descriptor, b"1")
-                finally:
-                    os.close(descriptor)
+            with (  # needs a newer kernel
+                suppress(OSError),
+                Closing(os.open("cgroup.kill", os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)) as descriptor,
+            ):
+                os.write(descriptor, b"1")
             sleep(0.005)
         else:
             return
 
 
 def _read_at(folder: int, name: str) -> str:
-    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-    try:
+    with Closing(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)) as descriptor:
         return os.read(descriptor, 1 << 16).decode()
-    finally:
-        os.close(descriptor)

@@ -17,7 +17,7 @@ from time import time_ns
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
-from hilt.handles import exchange
+from hilt.handles import Closing, exchange
 from hilt.sandbox import gitfiles
 from hilt.sandbox.gitfiles import HARMLESS, GitVerdict
 from hilt.sandbox.layers import LAYERS
@@ -516,11 +516,8 @@ def _unlock(folder: int, name: str) -> bool:
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, mode | 0o700, dir_fd=folder, follow_symlinks=False)
         return True
-    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
+    with Closing(os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)) as fd:
         os.chmod(f"/proc/self/fd/{fd}", mode | 0o700)
-    finally:
-        os.close(fd)
     return True
 
 

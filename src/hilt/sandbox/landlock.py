@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.handles import Closing
 from hilt.sandbox import ruleset, seccomp, sensitive
 from hilt.sandbox.backend import Availability, Backend, FindProgram, Launch, Start, StartSteps
 from hilt.sandbox.disarming import Guard
@@ -106,17 +107,14 @@ class Landlock(Backend):
         program_filter = seccomp.for_profile(
             profile, internet=profile.network.internet, unix=unix, processes=False, user_namespaces=False
         )
-        fd = make_ruleset(profile, start.shared.search, ruleset.abi())
-        try:
-            with (
-                start.shared.watches.hold(profile, Guard()) as watch,
-                start.shared.networks.record(profile.session) as record,
-            ):
-                sockets = seccomp.socket_calls(profile.sockets, record) if unix else None
-                steps = StartSteps(ruleset=fd, program_filter=program_filter or b"", sockets=sockets)
-                yield Launch(("/usr/bin/env", *own_variables(profile)), steps=steps, report=watch)
-        finally:
-            os.close(fd)
+        with (
+            Closing(make_ruleset(profile, start.shared.search, ruleset.abi())) as fd,
+            start.shared.watches.hold(profile, Guard()) as watch,
+            start.shared.networks.record(profile.session) as record,
+        ):
+            sockets = seccomp.socket_calls(profile.sockets, record) if unix else None
+            steps = StartSteps(ruleset=fd, program_filter=program_filter or b"", sockets=sockets)
+            yield Launch(("/usr/bin/env", *own_variables(profile)), steps=steps, report=watch)
 
 
 BACKEND = Landlock

@@ -16,7 +16,7 @@ from errno import ESTALE
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
-from hilt.handles import FILE, FOLDER, open_folder
+from hilt.handles import FILE, FOLDER, Closing, open_folder
 
 LAYERS = ".hilt-undo-"  # prefix of a place outside the state directory
 _KNOWN = "known"  # a file in the folder of a layer
@@ -79,10 +79,9 @@ def open_layer(path: str, state: str) -> Iterator[int]:
         else:
             inode = next((inode for inode, recorded in _records(state) if recorded == place), -1)
             outer = open_folder(parent)
-        stack.callback(os.close, outer)
+        stack.enter_context(Closing(outer))
         for folder_name, expected in ((place_name, inode), (name, 0)):
-            outer = open_own(folder_name, outer, expected)
-            stack.callback(os.close, outer)
+            outer = stack.enter_context(Closing(open_own(folder_name, outer, expected)))
         yield outer
 
 
@@ -123,11 +122,8 @@ def recorded(state: str) -> tuple[str, ...]:
 def _in_state(state: str, workspace: str) -> OpenPlace:
     path = os.path.join(state, "layers", workspace)
     os.makedirs(path, 0o700, exist_ok=True)
-    outer = open_folder(os.path.realpath(os.path.dirname(path)))
-    try:
+    with Closing(open_folder(os.path.realpath(os.path.dirname(path)))) as outer:
         return OpenPlace(path, open_own(workspace, outer))
-    finally:
-        os.close(outer)
 
 
 def _recorded_in(parent: str, state: str, workspace: str) -> OpenPlace:
@@ -162,12 +158,9 @@ def _records(state: str) -> Iterator[tuple[int, str]]:
     folder = _record_folder(state)
     with suppress(FileNotFoundError):
         for name in os.listdir(folder):
-            record = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
+            with Closing(os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as record:
                 fcntl.flock(record, fcntl.LOCK_SH)
                 yield _parse(record)
-            finally:
-                os.close(record)
 
 
 def _record_folder(state: str) -> str:
@@ -182,11 +175,8 @@ def _parse(record: int) -> tuple[int, str]:
 
 def _mount_of(path: str) -> bytes:
     """Return the id of the mount that a folder is on."""
-    handle = open_folder(path)
-    try:
+    with Closing(open_folder(path)) as handle:
         return next(line.split()[1] for line in lines(f"/proc/self/fdinfo/{handle}") if line.startswith(b"mnt_id:"))
-    finally:
-        os.close(handle)
 
 
 def _is_overlay(mount: bytes) -> bool:

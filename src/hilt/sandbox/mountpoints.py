@@ -23,7 +23,7 @@ from time import sleep
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.handles import SWAPPED, Parents, renamed
+from hilt.handles import SWAPPED, Closing, Parents, renamed
 
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
@@ -40,14 +40,9 @@ def is_file(path: str) -> bool:
 
 def is_ours(path: str) -> bool:
     """Whether the file at a path may be a mount point of a command."""
-    try:
-        fd = os.open(path, _OPEN)
-    except OSError:
-        return False
-    try:
+    with suppress(OSError), Closing(os.open(path, _OPEN)) as fd:
         return is_file(path) and _has_original_content(fd, path)
-    finally:
-        os.close(fd)
+    return False
 
 
 class RecordedPoint(NamedTuple):
@@ -286,26 +281,17 @@ def _clear(record: str) -> None:
     """Remove the folders of a record that a crash left, and the record if its process is gone."""
     with Parents() as parents:
         settled = [_clear_one(point, parents) for point in _read(record)]
-    fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        with suppress(BlockingIOError):
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if all(settled):
-                _forget(record)
-    finally:
-        os.close(fd)
+    with Closing(os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd, suppress(BlockingIOError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if all(settled):
+            _forget(record)
 
 
 def _clear_one(point: RecordedPoint, parents: Parents) -> bool:
-    try:
-        fd = _open(point.path, parents)
-    except OSError:
-        return True  # never created, gone, or no longer a folder
-    try:
+    with suppress(OSError), Closing(_open(point.path, parents)) as fd:
         is_same = point.inode in (_UNKNOWN, os.fstat(fd).st_ino)
         return not is_same or _remove(fd, point.path, parents)
-    finally:
-        os.close(fd)
+    return True  # never created, gone, or no longer a folder
 
 
 def _remove(fd: int, path: str, parents: Parents) -> bool:

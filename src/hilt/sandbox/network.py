@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.handles import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,10 +70,8 @@ class SessionNetworks:
                 self._records[session] = os.memfd_create("sockets", os.MFD_CLOEXEC)
                 fcntl.fcntl(self._records[session], fcntl.F_SETFL, os.O_APPEND)
             record = os.dup(self._records[session])
-        try:
+        with Closing(record):
             yield record
-        finally:
-            os.close(record)
 
     def close(self) -> None:
         """Close all networks."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
+from hilt.handles import Closing
 from hilt.sandbox.layers import LayerPlaces, lines, open_own
 from hilt.sandbox.profile import Profile, innermost, is_below
 
@@ -101,9 +102,7 @@ def make(places: LayerPlaces, name: str, roots: tuple[str, ...], *, whole: bool)
 
         def make_folder(name: str, parent: int) -> int:
             os.mkdir(name, 0o700, dir_fd=parent)
-            handle = open_own(name, parent)
-            stack.callback(os.close, handle)
-            return handle
+            return stack.enter_context(Closing(open_own(name, parent)))
 
         folder = os.path.join(places.layers.path, name)
         handle = make_folder(name, places.layers.handle)

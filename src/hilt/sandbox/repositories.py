@@ -18,7 +18,7 @@ from errno import EACCES, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from typing import NamedTuple
 
 from hilt.formats.names import fold, is_repository
-from hilt.handles import FILE, LISTED, open_below, read_regular
+from hilt.handles import FILE, LISTED, Closing, open_below, read_regular
 from hilt.places import LINKS_MAX
 from hilt.sandbox import gitfiles
 from hilt.sandbox.profile import is_below
@@ -70,11 +70,8 @@ class Part(NamedTuple):
     def read(self) -> bytes | None:
         """Return its contents; None when it is not a regular file, too long, unreadable or missing."""
         try:
-            fd = os.open(self.name, FILE, dir_fd=self.folder)
-            try:
+            with Closing(os.open(self.name, FILE, dir_fd=self.folder)) as fd:
                 data = read_regular(fd, _MAX_BYTES)
-            finally:
-                os.close(fd)
         except OSError:
             return None
         return data if data is not None and len(data) <= _MAX_BYTES else None
@@ -163,18 +160,16 @@ class GitReader:
     @contextmanager
     def opened(self, path: str) -> Iterator[int | None]:
         """Yield an open folder; None when it is missing or inaccessible, or a link is on its path."""
-        fd = None
         root = self.root(path)
         try:
             fd = os.open(path, LISTED) if root is None else open_below(root, path[len(root.rstrip("/")) + 1 :])
         except OSError as error:
             if error.errno not in _UNREACHABLE:
                 raise
-        try:
+            yield None
+            return
+        with Closing(fd):
             yield fd
-        finally:
-            if fd is not None:
-                os.close(fd)
 
     def root(self, path: str) -> str | None:
         """The outermost root around a path: no program inside can replace a folder above it."""

@@ -15,7 +15,7 @@ from itertools import count
 from time import monotonic, thread_time
 
 from hilt.errors import ToolError
-from hilt.handles import LISTED, remove_tree
+from hilt.handles import LISTED, Closing, remove_tree
 from hilt.sandbox.spawning import Excess
 
 _SLICE_SECONDS = 0.003
@@ -236,33 +236,24 @@ def hold(path: str) -> Iterator[None]:
         if _is_at(folder, path):
             break
         os.close(folder)
-    try:
+    with Closing(folder):
         os.utime(folder)  # records the last use
         yield
-    finally:
-        os.close(folder)
 
 
 def remove(path: str, *, unused_since: float | None = None) -> bool:
     """Remove the folder of a session unless it is in use, or was used since then; return whether it was removed."""
     import fcntl
 
-    try:
-        folder = os.open(path, LISTED)
-    except OSError:
-        return False
-    try:
+    with suppress(OSError), Closing(os.open(path, LISTED)) as folder:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if unused_since is not None and os.fstat(folder).st_mtime >= unused_since:
             return False
         for name in os.listdir(folder):
             remove_tree(folder, name)
         os.rmdir(path)
-    except OSError:
-        return False  # in use, or not fully removable: retried later
-    finally:
-        os.close(folder)
-    return True
+        return True
+    return False  # in use, or not fully removable: retried later
 
 
 def remove_unused(rooms: str, unused_since: float) -> None:

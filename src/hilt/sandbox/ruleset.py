@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from hilt.handles import Closing
+
 # the same numbers on every architecture
 _CREATE_RULESET, _ADD_RULE = 444, 445
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
@@ -62,12 +64,8 @@ class Ruleset:
 
     def allow(self, path: str, rights: int) -> None:
         """Allow access to a path and everything below it; missing or inaccessible paths stay denied."""
-        with suppress(OSError):
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            try:
-                self.allow_open(descriptor, rights if os.path.isdir(path) else rights & _ON_FILES)
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), Closing(os.open(path, os.O_PATH | os.O_CLOEXEC)) as descriptor:
+            self.allow_open(descriptor, rights if os.path.isdir(path) else rights & _ON_FILES)
 
     def allow_open(self, descriptor: int, rights: int) -> None:
         """Allow access to an open file or folder, and everything below it."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.names import fold, is_repository
-from hilt.handles import LISTED
+from hilt.handles import LISTED, Closing
 from hilt.homes import Homes
 
 # below the home directory: keys, tokens and passwords of programs
@@ -219,7 +219,7 @@ class Search:
         except OSError:
             # same result as if it became inaccessible or was removed a moment later
             return Findings((), (), (root,) if os.path.isdir(root) else ())
-        try:
+        with Closing(top):
             while pending:
                 path = pending.pop()
                 if path in skipped_names:
@@ -255,8 +255,6 @@ class Search:
                     found.append(listing.findings)
                     if max_folders is None:
                         pending += [full[len(prefix) :] for full in listing.findings.sensitive]
-        finally:
-            os.close(top)
         with self._lock:
             self._listings[root] = judge, fresh
         return Findings(*(tuple(sorted(paths)) for paths in join((*found, Findings(unreadable=tuple(unreadable))))))
@@ -272,8 +270,7 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
     below = "" if path == "." else path + "/"
     is_git = ".git" in map(fold, path.split("/"))
     # by handle: the folder may be replaced while it is listed
-    fd = os.open(path, LISTED, dir_fd=top)
-    try:
+    with Closing(os.open(path, LISTED, dir_fd=top)) as fd:
         status = os.fstat(fd)
         if not os.access(".", os.X_OK, dir_fd=fd):
             # its names could be listed, but nothing could be mounted there
@@ -296,8 +293,6 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
                     folders.append(name)
                 if folded in _REPOSITORY_PARTS:
                     parts.add(folded)
-    finally:
-        os.close(fd)
     if is_repository(parts):
         (inner if is_git else repositories).append((prefix + below).rstrip("/") or "/")
     findings = None

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple, Self
 
 from hilt import variables
 from hilt.errors import ToolError
+from hilt.handles import Closing
 from hilt.sandbox import keeper
 from hilt.sandbox.backend import Launch
 from hilt.sandbox.cgroups import Group
@@ -373,10 +374,8 @@ def _directory(cwd: StrPath | int) -> Iterator[int]:
         raise ToolError("file_not_found", f"{name!r} is not a directory.", path=name) from error
     except (OSError, ValueError) as error:
         raise ToolError("file_not_found", f"Directory {name!r} does not exist.", path=name) from error
-    try:
+    with Closing(fd):
         yield fd
-    finally:
-        os.close(fd)
 
 
 def refusal(program: str, step: str, number: int) -> ToolError:

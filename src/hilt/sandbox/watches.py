@@ -17,6 +17,7 @@ from time import monotonic, time_ns
 from typing import Any
 
 from hilt.errors import ToolError
+from hilt.handles import Closing
 from hilt.sandbox.backend import Report
 from hilt.sandbox.disarming import MAX_NOTES, GitWatch, Guard, StateBefore
 from hilt.sandbox.layers import keep_known
@@ -213,14 +214,13 @@ def _locked(path: str) -> Iterator[int | None]:
     except OSError:
         yield None
         return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield None
-    else:
-        yield fd
-    finally:
-        os.close(fd)
+    with Closing(fd):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+        else:
+            yield fd
 
 
 def _parse(data: bytes) -> StateBefore:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hilt.context import Context
-from hilt.handles import FILE, LISTED
+from hilt.handles import FILE, LISTED, Closing
 from hilt.places import utf8_path
 from hilt.search.selection import EXCLUDED
 from hilt.search.shown_paths import SearchGuard
@@ -82,8 +82,7 @@ class _Hashing:
             raise
 
     def _hash(self, folder: int, path: str, name: str) -> None:
-        descriptor = os.open(name, FILE, dir_fd=folder)
-        try:
+        with Closing(os.open(name, FILE, dir_fd=folder)) as descriptor:
             status = os.fstat(descriptor)
             size = status.st_size
             if not stat.S_ISREG(status.st_mode) or (self._marked is not None and self._marked(status)):
@@ -92,8 +91,6 @@ class _Hashing:
                 self._skip(path, f"larger than {FILE_BYTES >> 20} MB")
             else:
                 self._digests[path] = self._digest(descriptor, size)
-        finally:
-            os.close(descriptor)
 
     def _digest(self, descriptor: int, size: int) -> str:
         from hashlib import sha256

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.handles import FILE
+from hilt.handles import FILE, Closing
 from hilt.search.selection import Selection
 
 TYPE_CHECKING = False
@@ -59,10 +59,7 @@ def inherited_rules(door: Door, place: Place, selection: Selection) -> Iterator[
 @contextmanager
 def _open_outside(folder: str) -> Iterator[tuple[int, None, None]]:
     """Open the ignore file of a folder above the workspace."""
-    descriptor = os.open(os.path.join(folder, NAME), FILE)
-    try:
+    with Closing(os.open(os.path.join(folder, NAME), FILE)) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         yield descriptor, None, None
-    finally:
-        os.close(descriptor)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from hilt.handles import FILE, FOLDER, LISTED
+from hilt.handles import FILE, FOLDER, LISTED, Closing
 
 _TICK_NS = 20_000_000  # longer than a tick of the kernel clock that sets file times
 
@@ -88,13 +88,10 @@ class SearchReach:
     def opened(self, path: str) -> Iterator[int]:
         """Open a regular file."""
         folder, _, name = path.rpartition("/")
-        descriptor = os.open(_checked_name(name), FILE, dir_fd=self.folder(folder))
-        try:
+        with Closing(os.open(_checked_name(name), FILE, dir_fd=self.folder(folder))) as descriptor:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError(errno.EINVAL, "not a regular file")
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     def _enter(self, names: list[str]) -> None:
         shared = 0
@@ -115,15 +112,14 @@ class SearchReach:
 def _listed(folder: int, names: set[str]) -> set[str]:
     """Return names of regular files, from a bounded listing of the folder."""
     regular = set()
-    with suppress(OSError):
-        descriptor = os.open(".", LISTED, dir_fd=folder)
-        try:
-            with os.scandir(descriptor) as entries:
-                for entry in islice(entries, 4 * len(names)):
-                    if entry.name in names and entry.is_file(follow_symlinks=False):
-                        regular.add(entry.name)
-        finally:
-            os.close(descriptor)
+    with (
+        suppress(OSError),
+        Closing(os.open(".", LISTED, dir_fd=folder)) as descriptor,
+        os.scandir(descriptor) as entries,
+    ):
+        for entry in islice(entries, 4 * len(names)):
+            if entry.name in names and entry.is_file(follow_symlinks=False):
+                regular.add(entry.name)
     return regular
 
 

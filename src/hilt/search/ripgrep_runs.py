@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.fence import Reads
+from hilt.handles import Closing
 from hilt.search import ripgrep
 from hilt.search.inherited import inherited_rules
 from hilt.search.ripgrep import MEMORY_BYTES, UNUSABLE, Pattern, is_broken
@@ -179,11 +180,6 @@ def counts_by_path(stream: OutputStream) -> Iterator[tuple[str, int]]:
         incomplete = b"\0".join(pieces)
 
 
-@contextmanager
-def _folder_of(place: Place) -> Iterator[int]:
+def _folder_of(place: Place) -> Closing:
     # the handle of the place may be O_PATH, and it closes with the place
-    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.folder)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return Closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.folder))
