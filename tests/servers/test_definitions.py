@@ -112,6 +112,8 @@ def deep(levels: int) -> Any:
         definition(inputSchema={"type": "object", "properties": {"a\u200b": {}}}),
         definition(inputSchema={"type": "object", "properties": {"a": {"enum": ["x\u202ey"]}}}),
         definition(inputSchema={"type": "object", "default": {"x": "\U000e0041"}}),
+        definition(inputSchema=chain(600, 1)), definition(inputSchema=chain(40, 2)),
+        definition(inputSchema={"type": "object", "$defs": {"a": {"$id": "x"}}}),
     ],
 )  # fmt: skip
 def test_an_unusable_definition_is_reported_and_skipped(bad):
@@ -259,19 +261,13 @@ def test_arguments_are_validated_against_the_schema_of_the_server():
     assert caught.value.code == "invalid_args"
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:9/x"}}},
-        {"type": "object", "properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
-        chain(600, 1), chain(40, 2), {"type": "object", "$defs": {"a": {"$id": "x"}}},
-    ],
-)  # fmt: skip
-def test_references_that_are_not_followed_are_left_to_the_server(schema):
-    tool = tool_from(definition(inputSchema=schema))
+def test_an_external_schema_reference_is_not_followed():
+    tool = tool_from(definition(inputSchema={"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:9/x"}}}))
     assert tool.check is not None
 
-    assert tool.check({"x": 1}).args == {"x": 1}
+    with pytest.raises(ToolError) as caught:
+        tool.check({"x": 1})
+    assert caught.value.code == "tool_invalid"
 
 
 def test_a_schema_without_properties_is_still_an_object_schema():

@@ -973,14 +973,14 @@ def test_an_output_schema_of_a_server_is_not_evaluated(bench):
     assert (result.error, result.data) == (None, {"n": 1})
 
 
-def test_references_in_a_schema_are_left_to_the_server(bench):
+def test_a_tool_with_a_schema_that_is_too_complex_is_skipped(bench):
     parts = {f"d{n}": {"oneOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
     slow = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**parts, "d60": {}}}
     bench.describe([tool(), tool("slow", inputSchema=slow)])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        result = runtime.call("mcp__raw__slow", x={"x": [1] * 1000})
+        names = [item.name for item in runtime.parts.catalog.tools() if item.name.startswith("mcp__")]
 
-    assert result.error is None or result.error.code != "invalid_args"
+    assert names == ["mcp__raw__echo"]
 
 
 def test_many_calls_at_once_share_one_server(bench):

@@ -16,8 +16,8 @@ from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.formats.invisible import is_hidden
 from hilt.schema import CheckedArguments, check_any, public
-from hilt.servers.bounded_schemas import bounded, parts, refuse_work
 from hilt.servers.configured import Server
+from hilt.servers.schema_cost import MAX_SIZE, cost_of, refuse_work, without_patterns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,13 @@ def _problem(raw: Raw) -> str | None:
     if not is_visible(schema) or not is_visible(raw.get("outputSchema", {})):
         # a name or an enum value cannot be cleaned without changing its meaning
         return "its schema contains invisible characters"
-    return None
+    try:
+        is_light = cost_of(schema).size <= MAX_SIZE
+    except RecursionError:
+        is_light = False
+    except ValueError as error:
+        return str(error)
+    return None if is_light else "its schema is too complex"
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
@@ -237,12 +243,12 @@ def tool_of(server: Server, accepted: AcceptedTool, execute: Callable[[str], Exe
         # no output schema: data that is too long for a model is returned as text
         details={"server": server.name, "tool": name},
     )
-    checked = bounded(schema)
-    size = parts(checked)
+    checked = without_patterns(schema)
+    cost = cost_of(checked)
 
     def check(args: Any) -> CheckedArguments:
         _refuse_unsendable(args)
-        refuse_work(size, args)
+        refuse_work(cost, args)
         return check_any(checked, args)
 
     # a server cannot mark arguments as paths or commands
