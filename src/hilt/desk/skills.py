@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.skills.folder_contents import WholeFolder
 
-__all__ = ["NOTHING", "LibraryContents", "Skill"]
+__all__ = ["NOTHING", "LibraryContents"]
 
 _REMOVED_MAX = 20  # removed skills to keep
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from hilt import places
 from hilt.desk import skills
-from hilt.desk.skills import LibraryContents, Skill
+from hilt.desk.skills import LibraryContents
 from hilt.formats.invisible import one_line
 from hilt.surfaces.cli.layout import list_row, print_json, print_lines
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import refuse_tools
 from hilt.surfaces.opening import open_runtime
+
+_SKILL = "name source description path"
 
 
 def build(parser: Parser) -> None:
@@ -83,34 +85,17 @@ def _list(options: Options, arguments: Namespace) -> int:
 
 def _listed(contents: LibraryContents) -> dict[str, Any]:
     return {
-        "skills": [_facts(skill) for skill in contents.skills.values()],
-        "commands": [
-            {
-                "name": command.name,
-                "source": command.source,
-                "description": command.description,
-                "argument_hint": command.argument_hint,
-                "path": places.utf8_path(command.path),
-            }
-            for command in contents.commands.values()
-        ],
-        "untrusted": [
-            {"kind": item.kind, "name": item.name, "path": places.utf8_path(item.path)} for item in contents.untrusted
-        ],
-        "problems": [
-            {"path": places.utf8_path(problem.path), "message": problem.message} for problem in contents.problems
-        ],
+        "skills": [_facts(skill, _SKILL) for skill in contents.skills.values()],
+        "commands": [_facts(command, f"{_SKILL} argument_hint") for command in contents.commands.values()],
+        "untrusted": [_facts(item, "kind name path") for item in contents.untrusted],
+        "problems": [_facts(problem, "path message") for problem in contents.problems],
         "hidden": [places.utf8_path(path) for path in contents.hidden],
     }
 
 
-def _facts(skill: Skill) -> dict[str, Any]:
-    return {
-        "name": skill.name,
-        "source": skill.source,
-        "description": skill.description,
-        "path": places.utf8_path(skill.path),
-    }
+def _facts(row: object, names: str) -> dict[str, Any]:
+    """Return some fields of a row, all of which are strings."""
+    return {name: places.utf8_path(getattr(row, name)) for name in names.split()}
 
 
 def _show(options: Options, arguments: Namespace) -> int:
@@ -119,7 +104,7 @@ def _show(options: Options, arguments: Namespace) -> int:
     files = [places.utf8_path(file) for file in skill.files]
     more = {"license": skill.license, "compatibility": skill.compatibility, "allowed_tools": skill.allowed_tools}
     if arguments.json:
-        return print_json({**_facts(skill), **more, "files": files, "body": skill.body})
+        return print_json({**_facts(skill, _SKILL), **more, "files": files, "body": skill.body})
     lines = [skill.name, "", skill.description, "", f"{skill.source}, {skill.path}"]
     lines += [f"{key.replace('_', ' ')}: {value}" for key, value in more.items() if value]
     lines += [f"file: {file}" for file in files]
