@@ -96,18 +96,24 @@ def header(kind: str, options: dict[str, str]) -> bytes:
     return b"\0".join([os.fsencode("\0".join(fields)), *variables]) + b"\0\n"
 
 
+def accepted(connection: socket, kind: str, options: dict[str, str], seconds: float | None = None) -> socket | None:
+    """Return the connection if the resident process accepts it, within this time; None if it declines or hangs."""
+    try:
+        connection.settimeout(seconds)
+        connection.sendall(header(kind, options))
+        if connection.recv(1) == b"+":
+            connection.settimeout(None)
+            return connection
+    except OSError:
+        pass  # it has exited, or hangs
+    connection.close()
+    return None
+
+
 def try_resident(options: dict[str, str]) -> int | None:
     """Answer standard input through the resident process; None if it is not running or declines."""
     connection = connect(places.state_dir(os.environ))
-    if connection is None:
-        return None
-    try:
-        connection.sendall(header("call", options))
-        accepted = connection.recv(1)
-    except OSError:
-        accepted = b""
-    if accepted != b"+":
-        connection.close()
+    if connection is None or accepted(connection, "call", options) is None:
         return None
     from _socket import SO_RCVTIMEO, SOL_SOCKET
     from _thread import start_new_thread

@@ -183,18 +183,10 @@ def connect(options: dict[str, str], *, wake: bool) -> socket.socket | None:
     if wake and not start():
         return None
     connection = handover.connect(places.state_dir(os.environ))
-    if connection is None:
+    seconds = START_SECONDS if wake else GREETING_SECONDS
+    if connection is None or handover.accepted(connection, "lsp", options, seconds) is None:
         return None
-    try:
-        connection.settimeout(START_SECONDS if wake else GREETING_SECONDS)
-        connection.sendall(handover.header("lsp", options))
-        if connection.recv(1) == b"+":
-            connection.settimeout(None)
-            return socket.socket(fileno=connection.detach())
-    except OSError:
-        pass  # it has exited
-    connection.close()
-    return None
+    return socket.socket(fileno=connection.detach())
 
 
 def _read_envelope(fields: dict[str, Any]) -> Result:

@@ -73,16 +73,7 @@ def connected(options: Mapping[str, str]) -> socket | None:
             except OSError:
                 return None
         time.sleep(0.01)
-    try:
-        connection.settimeout(ACCEPT_SECONDS)
-        connection.sendall(handover.header("mcp", dict(options)))
-        if connection.recv(1) == b"+":
-            connection.settimeout(None)
-            return connection
-    except OSError:
-        pass  # it has exited, or hangs
-    connection.close()
-    return None
+    return handover.accepted(connection, "mcp", dict(options), ACCEPT_SECONDS)
 
 
 def _may_start(options: Mapping[str, str]) -> bool:
