@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt.call import Output
 from hilt.choices import dialect_names
@@ -13,7 +13,6 @@ from hilt.errors import ToolError, did_you_mean
 from hilt.places import command
 from hilt.schema import Schema
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.custom.toolbox import Toolbox
     from hilt.servers.tools import Servers

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hilt.call import ApprovalRequest, UserAnswer
 from hilt.errors import ToolError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.hooks import Hooks
     from hilt.authority.principal import SessionPrincipal, Values

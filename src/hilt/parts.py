@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hilt import config, places
 from hilt.authority import rulebook
@@ -27,7 +27,6 @@ from hilt.running.session import OpenSession, session_folder
 from hilt.state.trail import Trail
 from hilt.surroundings import Surroundings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.children import AgentHost
     from hilt.custom.watching import FolderWatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch, check_name, storable
@@ -15,7 +15,6 @@ from hilt.errors import ToolError
 from hilt.policy.decision import Vote, join
 from hilt.policy.decision import decide as strictest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.active_call import ActiveCall
     from hilt.policy.hook_results import AfterCall, BeforeCall

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt import config, pipeline
 from hilt.active_call import ActiveCall
@@ -20,7 +20,6 @@ from hilt.fence import Fence
 from hilt.parts import Opening, Parts, Shared, open_parts
 from hilt.running.world import WorkspaceWorld
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.children import AgentHost
     from hilt.authority.hooks import EventResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt.agents.durable.stores import machine_name
 from hilt.call import Call
@@ -11,7 +11,6 @@ from hilt.formats.times import Moment
 from hilt.state.mailbox import MESSAGE_BYTES
 from hilt.state.roster import EXIT_CODES, AgentStatus
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.state.agent_runs import RunRecord

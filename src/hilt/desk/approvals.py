@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt.authority.elsewhere import first_answer, first_answers, question_json
 from hilt.call import ApprovalRequest, Json, UserAnswer
@@ -21,7 +21,6 @@ from hilt.state.questions import ANSWER_CHARACTERS as ANSWER_CHARACTERS
 from hilt.state.questions import Questions
 from hilt.state.questions import QuestionSet as QuestionSet
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.state.approvals import GrantRow

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt.agents.budgets import MAX_TURNS, RunLimits
 from hilt.agents.marks import Marks
@@ -29,7 +29,6 @@ from hilt.errors import ToolError
 from hilt.output.run_events import FAILED, INTERRUPTED, Event, Notice, RunEnded
 from hilt.places import command
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
     from hilt.agents.messages import Content

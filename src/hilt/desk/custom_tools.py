@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt import places
 from hilt.catalog import built_in_names
@@ -21,7 +21,6 @@ from hilt.formats.invisible import one_line
 from hilt.loaders import LoadedFolder, ProjectFile, folders
 from hilt.surroundings import Surroundings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.call import Result
     from hilt.runtime import Runtime

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import filterfalse
 from shlex import quote
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt import __version__, places
 from hilt.desk.servers import OtherServers, servers
@@ -24,7 +24,6 @@ from hilt.state.inventory import measure
 from hilt.state.reserve import NEEDED_BYTES
 from hilt.surroundings import Surroundings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.sandbox.backend import Availability

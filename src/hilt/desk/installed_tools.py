@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt import places
 from hilt.custom import candidates, sources
@@ -22,7 +22,6 @@ from hilt.formats.invisible import one_line
 from hilt.handles import put_file
 from hilt.surroundings import Surroundings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt.call import Json
 from hilt.desk.encoding import plain
@@ -11,7 +11,6 @@ from hilt.formats.times import Moment
 from hilt.processes.jobs import Status
 from hilt.state.trail import SESSION_IDLE_SECONDS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.processes.jobs import Jobs, JobState
 

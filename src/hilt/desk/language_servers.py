@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.lsp.queries import ServerQuestion, from_error
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.lsp.access import ServerAccess
 

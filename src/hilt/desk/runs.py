@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.times import Moment
 from hilt.state.stored_runs import RunCost, Runs, StoredRun
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
 

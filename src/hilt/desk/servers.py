@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt import places
 from hilt.errors import ToolError
@@ -12,7 +12,6 @@ from hilt.servers.configured import ServerProblem
 from hilt.servers.definitions import AcceptedTool, Difference, Raw, assign_names, difference, shown_json, visible
 from hilt.servers.tools import State
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.servers.pins import Pins

@@ -6,7 +6,7 @@ import os
 import stat
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt import handles
 from hilt.agents.starting import transcripts_of
@@ -17,7 +17,6 @@ from hilt.authority.principal import Values
 from hilt.formats.times import Moment
 from hilt.policy.modes import MODES, find_mode
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt import places
 from hilt.desk.personal_files import explained, write_whole
@@ -13,7 +13,6 @@ from hilt.loaders import paths_of
 from hilt.skills.library import NOTHING, LibraryContents, unknown
 from hilt.skills.skill import Skill, name_problem, normalize, one_line
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.skills.folder_contents import WholeFolder

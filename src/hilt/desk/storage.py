@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from contextlib import closing
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt import places
 from hilt.errors import ToolError
@@ -18,7 +18,6 @@ from hilt.state.directory import free_bytes
 from hilt.state.history import History
 from hilt.state.tables import open_state
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from hilt.formats.invisible import SOMETHING_VISIBLE, visible
 from hilt.formats.times import Moment
@@ -11,7 +11,6 @@ from hilt.schema import Schema
 from hilt.state import board
 from hilt.state.board import LARGEST_ID, Status, TaskChange
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt.custom.definition import Definition, definition_of
 from hilt.listing import ListedTool, definition
 from hilt.policy.modes import PROFILES
 from hilt.schema import Schema, cost, public
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.call import Call, Result
     from hilt.runtime import Runtime

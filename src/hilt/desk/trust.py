@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hilt import places
 from hilt.errors import ToolError
@@ -14,7 +14,6 @@ from hilt.formats.times import Moment
 from hilt.loaders import PLACES, ProjectFile, UnreadableFile, folders, paths_of, project_file
 from hilt.state.trust import Trust
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

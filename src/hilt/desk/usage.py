@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt.config import digest
 from hilt.formats.times import Moment
@@ -12,7 +12,6 @@ from hilt.output.metrics import prometheus
 from hilt.state.spending import ModelSpending, Spending
 from hilt.state.usage import BOUNDS_MS, UsageReport, Use
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.state.trail import Trail

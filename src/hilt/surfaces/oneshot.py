@@ -7,14 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from hilt import pipeline, wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.surfaces.opening import open_runtime
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.pipeline import Prepared
     from hilt.runtime import Runtime

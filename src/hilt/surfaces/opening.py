@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt import places
 from hilt.choices import FLAGS
 from hilt.errors import ToolError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from socket import socket
 

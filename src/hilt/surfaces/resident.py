@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from hilt import __version__, places
 from hilt.call import Call, Result
@@ -30,7 +30,6 @@ from hilt.surfaces.mcp.pipe import OWN
 from hilt.surfaces.oneshot import answer_all, refusing
 from hilt.surfaces.opening import open_runtime
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 

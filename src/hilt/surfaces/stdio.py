@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hilt import wire
 from hilt.active_call import ActiveCall
@@ -19,7 +19,6 @@ from hilt.runtime import Runtime
 from hilt.surfaces.oneshot import ENDING_SECONDS, die
 from hilt.surfaces.opening import open_runtime
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Parser
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hilt.desk import conversations, sessions
 from hilt.errors import ToolError
@@ -22,7 +22,6 @@ from hilt.surfaces.chat.scene import Scene
 from hilt.surfaces.chat.slash_commands import ChatCompleter
 from hilt.surfaces.oneshot import ENDING_SECONDS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt import places
 from hilt.call import ApprovalRequest, UserAnswer
@@ -21,7 +21,6 @@ from hilt.formats.invisible import one_line, revealed
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.terminal_prompt import PersonPrompt, Terminal, ask_all, controlling_terminal, note_elsewhere
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.desk.personal_files import SettingsChange
     from hilt.surfaces.cli.parsing import Namespace, Options, Run

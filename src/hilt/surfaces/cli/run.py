@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt.desk import conversations
 from hilt.desk.conversations import MAX_TURNS, RunLimits, TypedPrompt, new_id
@@ -22,7 +22,6 @@ from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.oneshot import ENDING_SECONDS
 from hilt.surfaces.opening import open_runtime
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.desk.conversations import Conversation
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt.call import Call, Json, Result
 from hilt.config import digest
@@ -27,7 +27,6 @@ from hilt.surfaces.http.routes import (
 )
 from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.runtime import Runtime
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
 import jsonschema_rs
@@ -20,7 +20,6 @@ from hilt.formats.times import Moment
 from hilt.schema import STRING, Schema, array, errors_of, from_annotation, mapping, record
 from hilt.surfaces.http.problems import HttpProblem
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 

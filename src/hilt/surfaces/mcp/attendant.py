@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hilt.call import UserAnswer
 from hilt.context import Attendant
@@ -31,7 +31,6 @@ from hilt.surfaces.mcp.forms import (
     read_own_words,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.call import ApprovalRequest
     from hilt.surfaces.mcp.client_call import OpenForms

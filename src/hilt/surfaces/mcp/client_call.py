@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hilt.active_call import ActiveCall
 from hilt.call import ApprovalRequest, Call, Result
@@ -23,7 +23,6 @@ from hilt.surfaces.mcp.content import call_answer
 from hilt.surfaces.mcp.plain import TASKS, Client
 from hilt.surfaces.mcp.sessions import Session
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.surfaces.mcp.attendant import Wait
 

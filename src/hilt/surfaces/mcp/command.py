@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilt.runtime import Runtime
 from hilt.surfaces import Usage
@@ -20,7 +20,6 @@ from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.oneshot import die
 from hilt.surfaces.opening import open_runtime
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.front import Front

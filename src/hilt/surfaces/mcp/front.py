@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt import wire
 from hilt.call_threads import CallThreads
@@ -40,7 +40,6 @@ from hilt.surfaces.mcp.plain import (
 )
 from hilt.surfaces.mcp.sessions import Session
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.server import Serving

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hilt.call import Call
 from hilt.desk import changes, sessions, skills
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.desk.skills import LibraryContents
 
