@@ -480,3 +480,12 @@ def test_every_raised_error_code_is_in_the_table():
     }
 
     assert {(module, code) for module, code in raised if code not in CODES} == set()
+
+
+def test_the_decisions_that_the_code_names_exist():
+    sources = [Path(ROOT, *module.split(".")).with_suffix(".py").read_text(encoding="utf-8") for module in MODULES]
+    named = {number for source in sources for number in re.findall(r"ADR (\d{4})", source)}
+    records = {path.name[:4] for path in (ARCHITECTURE.parent / "adr").glob("0*.md")}
+
+    assert named
+    assert named <= records

@@ -95,7 +95,7 @@ class ActiveCall:
             self.resume()
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Wait for the client, without a thread; `resume` continues the call."""
+        """Wait for the client, without a thread (ADR 0021); `resume` continues the call."""
         with self._lock:
             self.deadline = float("inf")
             self._resume, self._waits_since = resume, time.perf_counter()

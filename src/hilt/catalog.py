@@ -178,5 +178,5 @@ class Catalog:
 
 
 def _module(folder: str, name: str) -> Any:
-    # import_module would cost the import of importlib
+    # import_module would cost the import of importlib (ADR 0003)
     return __import__(f"hilt.{folder}.{name}", fromlist=[name])

@@ -1,7 +1,7 @@
 """Settings from built-in defaults, the personal file, the project's file, the environment and flags; later ones win.
 
 A project's file can only tighten settings until the user trusts its content. While a file is unreadable or has an
-unknown key, every call is denied, because the file may have been meant to forbid it.
+unknown key, every call is denied, because the file may have been meant to forbid it (ADR 0010).
 """
 
 import json

@@ -1,7 +1,7 @@
 """Home directories inside a workspace: what in them runs by itself, or configures programs that the user runs.
 
 Such names cannot be listed: every program has its own. So all names with a dot, and all folders on PATH, are protected,
-except those below.
+except those below (ADR 0048).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What hilt loads, from which files and folders, and the one way to open those that need trust.
+"""What hilt loads, from which files and folders, and the one way to open those that need trust (ADR 0047).
 
 A project's file is opened component by component from the root of its project, and no link on the way is followed:
 trust in the files of one project must not extend to another that links to them.

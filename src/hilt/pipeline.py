@@ -1,4 +1,4 @@
-"""The steps of one call, in their fixed order: read `order` from top to bottom."""
+"""The steps of one call, in their fixed order: read `order` from top to bottom (ADR 0002)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def order(active: ActiveCall, world: WorkspaceWorld) -> Generator[Paths, None, N
     """Run one call, from its request to its record.
 
     Yields a function that returns the paths that the call touches, and is resumed after earlier calls that touch the
-    same paths. Yields it again whenever a step has questions for the client, and is then resumed once it has answered.
+    same paths (ADR 0027). Yields it again whenever a step has questions for the client, and is then resumed once it has
+    answered.
     """
     before: BeforeCall | None = None
     has_turn = False
@@ -216,7 +217,7 @@ def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
 
 
 def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hook_vote: Vote | None = None) -> Decision:
-    """Return the decision on a call: the strictest vote; votes to ask become one question."""
+    """Return the decision on a call: the strictest vote; votes to ask become one question (ADR 0014)."""
     decision: Decision | None = None
     for voter in voters:
         ballot = voter(prepared, ctx)
@@ -234,7 +235,7 @@ def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hook_vote:
 
 
 def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_scripts: bool = True) -> Decision:
-    """Return the decision with the tool's own vote, which counts only when nothing has denied the call.
+    """Return the decision with the tool's own vote, which counts only when nothing has denied it (ADR 0019).
 
     In yolo mode the tool's own vote cannot ask; in scheduler mode no vote can, and asking becomes a denial. Without
     `runs_scripts`, skip the vote of a tool that runs a script to vote.

@@ -263,7 +263,7 @@ def public(schema: Any) -> Any:
 
 
 def compact(schema: Schema) -> Schema:
-    """Return a schema made from a signature without the keywords that a model does not need to call the tool.
+    """Return a schema made from a signature without what a model does not need to call the tool (ADR 0020).
 
     Drops a default of false, 0 or "", a minimum of 0 or 1, limits that only clamp, and `additionalProperties: false`.
     """

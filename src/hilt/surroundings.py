@@ -1,4 +1,4 @@
-"""The programs and the environment of what hilt starts outside the sandbox.
+"""The programs and the environment of what hilt starts outside the sandbox (ADR 0046).
 
 Nothing of them comes from a place where commands can write: a command could replace a program there, and hilt would
 run it with all rights of the user.

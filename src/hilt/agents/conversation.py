@@ -1,4 +1,4 @@
-"""A conversation: the loop in which a model answers, calls tools, sees their results and answers again.
+"""A conversation: the loop in which a model answers, calls tools, sees their results and answers again (ADR 0029).
 
 How to use it from another surface:
 

@@ -2,7 +2,7 @@
 
 A worktree is a folder next to the state directory. The agent works there under the rules of the user's workspace. Its
 changes become a patch, which the tool apply_patch applies to the folder of its parent, in the session of its parent,
-with approval. A worktree whose changes were not applied stays until the user removes it.
+with approval. A worktree whose changes were not applied stays until the user removes it (ADR 0031).
 
 The record of a worktree, in the state directory, is written when the worktree is complete: a worktree without a record
 was left by a killed process, and nobody has worked in it.

@@ -1,4 +1,4 @@
-"""The user's consent to a call: what they see, what their answer is bound to, and which grants it stores.
+"""The user's consent to a call: what they see, what their answer is bound to, and which grants it stores (ADR 0050).
 
 The answer comes from a flag, from a terminal, or from another process through the database.
 

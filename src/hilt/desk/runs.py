@@ -1,4 +1,4 @@
-"""Runs, what a person tries, watches and pays for: a session with everything that it started."""
+"""Runs, what a person tries, watches and pays for: a session with everything that it started (ADR 0059)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Race-free resolution of a path in a request to an open file, component by component.
+"""Race-free resolution of a path in a request to an open file, component by component (ADR 0007).
 
 Every component is opened relative to the descriptor of its parent folder, without following links. Links are read and
 resolved here, so that the rules apply to the resolved names, and nothing can be swapped between check and use.

@@ -3,7 +3,7 @@
 A swap is one rename that exchanges both, so that one version is always in place, and the layer then holds the old one.
 Undo swaps them back. Inode numbers tell which version is where, so that an interrupted change can be completed.
 Everything is done by handle, without following links: a program may rename folders in the workspace meanwhile. A path
-that has neither version is skipped.
+that has neither version is skipped (ADR 0038).
 """
 
 from __future__ import annotations

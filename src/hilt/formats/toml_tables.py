@@ -1,4 +1,4 @@
-"""Sets or removes one table of a TOML document, and preserves everything else.
+"""Sets or removes one table of a TOML document, and preserves everything else (ADR 0054).
 
 The lines of a table are found by its header, and the result is parsed again: if it does not have the expected
 value, the edit is rejected.

@@ -1,4 +1,4 @@
-"""Access to language servers for a call: those of this process, or those that the resident process keeps."""
+"""Access to language servers for a call: those of this process, or those that the resident process keeps (ADR 0030)."""
 
 from __future__ import annotations
 

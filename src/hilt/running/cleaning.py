@@ -1,4 +1,4 @@
-"""The quota of the state directory: what is removed, and in which order, when the directory is too large.
+"""The quota of the state directory: what is removed, and in which order, when the directory is too large (ADR 0041).
 
 First every part is reduced to its own limits. If the directory is still above the quota, files of the parts marked as
 spare are removed, part by part, oldest first. Files that a process uses and files written in the last hour are kept.

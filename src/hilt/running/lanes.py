@@ -1,4 +1,4 @@
-"""The order of calls: those that touch the same target run in order of arrival, others in parallel."""
+"""The order of calls: those that touch the same target run in order of arrival, others in parallel (ADR 0009)."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Recorder:
             if self.telemetry is not None:
                 self.telemetry(entry, active.call.id)
         except Exception as caught:  # noqa: BLE001  # the caller is waiting for a result
-            # no result without a record
+            # no result without a record (ADR 0011)
             error = caught if isinstance(caught, ToolError) else log_incident(self._state, caught)
             return failure(active.call, unrecorded(error, ran=active.ran))
         meta = {**result.meta, "timing": {"ms": micros / 1000}}

@@ -1,4 +1,4 @@
-"""What enforces profiles: the interface of a backend, and the list of backends.
+"""What enforces profiles: the interface of a backend, and the list of backends (ADR 0055).
 
 A backend is a class, the `BACKEND` of its module in this package. It says what works on this system (`probe`), as
 features that others ask for, and how a program starts under a profile (`confine`). To add one, write its module and its

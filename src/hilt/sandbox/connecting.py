@@ -5,7 +5,7 @@ whatever name, and in the host's network also by an abstract name. A seccomp fil
 program asks for may change after a check. So the kernel holds the program in `bind` and `connect`, and the warden
 answers: `bind` continues after the cookie of the socket, which the kernel never reuses, was recorded for the session. A
 connection is made here, on a copy of the descriptor and to a handle of the socket at the path, if the kernel reports
-that the socket bound there is a recorded one.
+that the socket bound there is a recorded one (ADR 0049).
 
 The warden imports this module without the rest of hilt (keeper.py explains why).
 """

@@ -1,4 +1,4 @@
-"""Decodes foreign content, such as web pages, images and PDFs, in a child process for each.
+"""Decodes foreign content, such as web pages, images and PDFs, in a child process for each (ADR 0051).
 
 A decoder in C that is slow, wasteful or exploited cannot be stopped inside this process. The child has limits on time
 and memory, and can be killed; it has no network and no files except the interpreter and its packages.

@@ -1,4 +1,4 @@
-"""Where the layers of commands are: folders of hilt's own on the mount of the workspace.
+"""Where the layers of commands are: folders of hilt's own on the mount of the workspace (ADR 0044).
 
 Files are moved between a layer and the workspace, so both are on one mount. A place is in the state directory,
 otherwise beside the workspace, otherwise in it. Outside the state directory a program may be able to rename it: it has

@@ -1,4 +1,4 @@
-"""Polls the total memory of all processes below a warden.
+"""Polls the total memory of all processes below a warden (ADR 0024).
 
 The warden imports this module without the rest of hilt (keeper.py explains why).
 """

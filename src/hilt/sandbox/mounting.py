@@ -1,4 +1,4 @@
-"""Performs the mounts of a plan by handle, in a separate mount namespace.
+"""Performs the mounts of a plan by handle, in a separate mount namespace (ADR 0022).
 
 A running command can rename folders in the workspace while the sandbox of the next one is set up. So no name is
 resolved twice: every path is opened without following links, compared with what the plan was made for, and mounted from

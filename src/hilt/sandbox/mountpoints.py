@@ -1,4 +1,4 @@
-"""Mount points for missing protected names, so that the names can be covered and cannot be created.
+"""Mount points for missing protected names, so that the names can be covered and cannot be created (ADR 0016).
 
 A mount needs something to cover. So for each missing name an empty folder is created in the real workspace before a
 command starts, and removed when the last command that covers it has ended. Each user holds a shared lock on the folder:

@@ -4,7 +4,7 @@ git finds a repository through a `.git` (a folder, a file or a link), or because
 there it follows links, `gitdir:`, `commondir`, alternates, included configuration and `core.hooksPath`. `GitReader`
 follows the same ways, whatever the targets contain: what git ignores today, because something is missing, may be
 completed later. Folders are opened by handle and links are resolved one by one, so names that a program swaps meanwhile
-do not lead outside.
+do not lead outside (ADR 0045).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where hilt gets the wardens of its programs: from the keeper, which serves all runtimes of this process.
 
-`WARDENS` is the only state at module level in the packages that start programs (docs/adr/0053 explains why).
+`WARDENS` is the only state at module level in the packages that start programs (ADR 0053).
 """
 
 from __future__ import annotations

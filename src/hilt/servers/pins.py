@@ -1,4 +1,4 @@
-"""The accepted definitions of a server's tools, in one file per server in the state directory.
+"""The accepted definitions of a server's tools, in one file per server in the state directory (ADR 0018).
 
 A file belongs to one entry of one origin: when the user changes the entry, or trusts a changed one, it counts as a new
 server, and the definitions of its next start are accepted. Later definitions that differ are stored beside the file for

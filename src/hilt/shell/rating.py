@@ -1,4 +1,4 @@
-"""The type of a rating, and the interface between the modules that rate commands."""
+"""The type of a rating, and the interface between the modules that rate commands (ADR 0015)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An append-only file with the newest rows of the trail, until they are moved to the database.
+"""An append-only file with the newest rows of the trail, until they are moved to the database (ADR 0035).
 
 A row costs one write here; in the database it would cost a transaction. Each line is a payload, which may be empty,
 followed by the number and the hash of the last row so far, both of fixed width: the end of the file is the end of the

@@ -1,4 +1,4 @@
-"""Events of all the user's processes while `hilt serve` runs, as one numbered sequence in events.db.
+"""Events of all the user's processes while `hilt serve` runs, as one numbered sequence in events.db (ADR 0037).
 
 Every process appends its own events, and SQLite numbers them in the order of their commits. A process appends only
 while a server runs, which has a mark for that. The server removes old events; numbers are never reused.

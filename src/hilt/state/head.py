@@ -1,4 +1,4 @@
-"""The hashes of the newest rows of the trail, in a file next to the database, so that truncation is detected.
+"""The hashes of the newest rows of the trail, in a file beside the database, to detect truncation (ADR 0017).
 
 The file is a ring of a fixed number of slots. The newest row is the one with the largest number.
 """

@@ -2,7 +2,8 @@
 
 A change is one call's set of files. Before any file is modified, its old contents and the hash of its new contents are
 committed to the database with synchronous FULL. A marker file in the journal folder, locked for as long as its process
-lives, marks the change as unfinished. If the lock can be taken, the change was interrupted and must be recovered.
+lives, marks the change as unfinished (ADR 0004). If the lock can be taken, the change was interrupted and must be
+recovered.
 
 The change of a command stores no contents here: its rows say which version of each path is in the workspace, and where
 the other version is in the folder of its layer.

@@ -1,4 +1,4 @@
-"""Locks between processes: flock on files, released by the kernel when the holder dies."""
+"""Locks between processes: flock on files, released by the kernel when the holder dies (ADR 0008)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disk space in the state directory reserved for a full disk, in one file with two parts.
+"""Disk space in the state directory reserved for a full disk, in one file with two parts (ADR 0023).
 
 The first part holds trail rows that could not be written to the database yet. It is overwritten in place, so writing
 to it needs no free space. The second part is released when a person clears the undo history: clearing needs some

@@ -1,4 +1,4 @@
-"""Start the resident process, and hand a one-shot call to it if it accepts; imports nothing expensive.
+"""Start the resident process, and hand a one-shot call to it if it accepts; imports nothing expensive (ADR 0033).
 
 The client sends fields terminated by NUL (the protocol, the version, the kind, the working directory, "o:" options and
 "e:" environment variables), a newline, then standard input. The server sends "+" or "-", the replies, and at the end

@@ -103,7 +103,7 @@ def serve(runtime: Runtime, reader: BinaryIO, writer: BinaryIO) -> None:
 
 
 class _Readers:
-    """One thread reads requests and runs each call itself, which saves a thread switch.
+    """One thread reads requests and runs each call itself, which saves a thread switch (ADR 0013).
 
     A slow call must not delay the next request: after MOMENT_SECONDS another thread takes over reading, and the first
     one ends with its call.

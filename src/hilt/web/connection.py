@@ -1,6 +1,6 @@
 """One HTTP request on one connection, to an address that the guard has checked, with a deadline and size limits.
 
-Nothing is shared between requests: no connection pool, no cookies. Proxy variables are ignored.
+Nothing is shared between requests: no connection pool, no cookies (ADR 0028). Proxy variables are ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run of an agent as a workflow: the steps of earlier runs, its own steps, and interrupted calls."""
+"""One run of an agent as a workflow: the steps of earlier runs, its own steps, and interrupted calls (ADR 0032)."""
 
 from __future__ import annotations
 

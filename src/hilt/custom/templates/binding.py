@@ -1,4 +1,4 @@
-"""Templates of shell scripts whose values are bound to variables and never become part of the script's text.
+"""Templates of shell scripts whose values are bound to variables and never become part of the script's text (ADR 0057).
 
 A body is parsed once for each set of enabled sections; text.py chooses the reference that fits each placeholder for any
 value. The script of a call starts with the assignments of the values to the variables.

@@ -1,4 +1,4 @@
-"""Finds where a script evaluates non-constant text a second time, and so may run a value as code.
+"""Finds where a script evaluates non-constant text a second time, and so may run a value as code (ADR 0026).
 
 A bound value is data to the shell that runs the script. It becomes code if the text that contains it is evaluated
 again: by eval, `sh -c`, a pipe into a shell, arithmetic, or use as a variable name. Values are not tracked through the

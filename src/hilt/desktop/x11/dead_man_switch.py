@@ -1,4 +1,4 @@
-"""A small process that releases keys and buttons, and restores the keyboard mapping, if hilt dies.
+"""A small process that releases keys and buttons, and restores the keyboard mapping, if hilt dies (ADR 0040).
 
 hilt announces every press on a pipe before it sends it. The pipe closes when hilt ends, for whatever reason: then the
 process releases all keys and buttons that are still pressed, and exits.

@@ -1,4 +1,4 @@
-"""`hilt man`: the manual page, generated from the parsers."""
+"""`hilt man`: the manual page, generated from the parsers (ADR 0058)."""
 
 from __future__ import annotations
 

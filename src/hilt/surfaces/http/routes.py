@@ -1,4 +1,4 @@
-"""The declaration of an API route: its parameters, its response, and who may use it.
+"""The declaration of an API route: its parameters, its response, and who may use it (ADR 0056).
 
 Routing, validation and the OpenAPI document use the same declarations.
 """

@@ -1,4 +1,4 @@
-"""The files of the console: read once at the start, so that no path of a request ever reaches the file system."""
+"""The files of the console, read once: no path of a request ever reaches the file system (ADR 0039)."""
 
 from __future__ import annotations
 

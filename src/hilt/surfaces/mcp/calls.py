@@ -1,4 +1,4 @@
-"""The tools/call requests that the SDK receives: progress and questions go to the client from the event loop."""
+"""The tools/call requests from the SDK: progress and questions go to the client from its event loop (ADR 0060)."""
 
 from __future__ import annotations
 

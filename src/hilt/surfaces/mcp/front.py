@@ -1,4 +1,4 @@
-"""The front loop of MCP on a connection: one JSON-RPC message per line, and nothing else.
+"""The front loop of MCP on a connection: one JSON-RPC message per line, and nothing else (ADR 0034).
 
 The imports of the SDK take longer than everything else at the start. Until the SDK is loaded, the loop answers what
 hosts send first: the handshake, pings, and the list of tools. The SDK then receives the handshake again, and answers
