@@ -217,20 +217,18 @@ def project_file(path: str) -> ProjectFile | None:
 @contextmanager
 def open_folder(path: str, *, follow: bool = False) -> Iterator[int]:
     """Yield a descriptor of a folder; unless `follow` is set, no link on its path is followed."""
-    handle = os.open(path, handles.LISTED & ~os.O_NOFOLLOW) if follow else _open(path, handles.LISTED)
-    try:
+    with handles.Closing(
+        os.open(path, handles.LISTED & ~os.O_NOFOLLOW) if follow else _open(path, handles.LISTED)
+    ) as handle:
         yield handle
-    finally:
-        os.close(handle)
 
 
 def read(path: str, *, follow: bool = False, limit: int = MAX_BYTES) -> bytes:
     """Return the bytes of a regular file; unless `follow` is set, no link on its path is followed."""
-    handle = os.open(path, handles.FILE & ~os.O_NOFOLLOW) if follow else _open(path, handles.FILE)
-    try:
+    with handles.Closing(
+        os.open(path, handles.FILE & ~os.O_NOFOLLOW) if follow else _open(path, handles.FILE)
+    ) as handle:
         data = handles.read_regular(handle, limit)
-    finally:
-        os.close(handle)
     if data is None:
         raise UnreadableFile("it is not a regular file")
     if len(data) > limit:

@@ -302,12 +302,7 @@ def _file(folder: str, path: str) -> Iterator[BinaryIO | FileState | None]:
 @contextmanager
 def _opened(folder: str, names: Sequence[str], *, create: bool = False) -> Iterator[int]:
     """Yield a handle of a folder below another; links among the folders are not followed."""
-    start = os.open(folder, handles.FOLDER)
-    try:
+    with handles.Closing(os.open(folder, handles.FOLDER)) as start:
         handle = handles.open_folder("/".join(names), start, mode=0o777 if create else None)
-    finally:
-        os.close(start)
-    try:
+    with handles.Closing(handle):
         yield handle
-    finally:
-        os.close(handle)

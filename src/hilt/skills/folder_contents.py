@@ -52,11 +52,10 @@ def file_bytes(folder: int, name: str, *, limit: int = MAX_BYTES, follow: bool =
     """Return the contents of a regular file in an open folder."""
     path = utf8_path(name)
     try:
-        file = os.open(name, handles.FILE & ~os.O_NOFOLLOW if follow else handles.FILE, dir_fd=folder)
-        try:
+        with handles.Closing(
+            os.open(name, handles.FILE & ~os.O_NOFOLLOW if follow else handles.FILE, dir_fd=folder)
+        ) as file:
             data = handles.read_regular(file, limit)
-        finally:
-            os.close(file)
     except OSError as error:
         raise UnusableFile(_reason(error, path)) from None
     if data is None:
@@ -100,11 +99,8 @@ def file_below(handle: int, name: str) -> bytes:
     """Return the contents of a file below an open folder; links on the way are rejected."""
     inner, _, last = name.rpartition("/")
     try:
-        folder = handles.open_folder(inner, handle)
-        try:
+        with handles.Closing(handles.open_folder(inner, handle)) as folder:
             return file_bytes(folder, last)
-        finally:
-            os.close(folder)
     except OSError as error:
         raise UnusableFile(_reason(error, utf8_path(name))) from None
 
@@ -163,11 +159,8 @@ def _walk(
             folders.add(inner + entry.name)
             if len(folders) > FILES_MAX:
                 raise UnusableFile(f"The folder has more than {FILES_MAX} folders, too many to review.")
-            subfolder = os.open(entry.name, handles.LISTED, dir_fd=handle)
-            try:
+            with handles.Closing(os.open(entry.name, handles.LISTED, dir_fd=handle)) as subfolder:
                 yield from _walk(subfolder, folders, f"{inner}{entry.name}/", skips_hidden=skips_hidden)
-            finally:
-                os.close(subfolder)
     except OSError as error:
         raise UnusableFile(_reason(error, utf8_path(inner) or "The folder")) from None
 
