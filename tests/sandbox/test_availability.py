@@ -56,7 +56,7 @@ def test_a_program_that_can_no_longer_be_confined_ends_the_cached_result(tmp_pat
     assert sandbox.availability().backend == "bubblewrap"
     confined = profile(tmp_path)
     with sandbox.confine(confined, str(tmp_path)) as launch:
-        error = launch.report.failure("true", 1, b"bwrap: No permissions to create new namespace")
+        error = launch.failure("true", 1, b"bwrap: No permissions to create new namespace")
     sandbox.close()
 
     assert error is not None
