@@ -304,7 +304,7 @@ def run_to_end(script: str, place: Place, env: dict[str, str], limits: Limits) -
         )
 
     jobs = Jobs(folder=lambda session: str(place.workspace))
-    job = jobs.start("s", script, begin, timeout=limits.timeout, report=place.confined.report)
+    job = jobs.start("s", script, begin, timeout=limits.timeout, launch=place.confined)
     state = jobs.output("s", job.id, fence=Fence(), seconds=90).state
     os.unlink(job.output_file)
     return state

@@ -19,6 +19,7 @@ from hilt.sandbox.backend import Availability, SandboxResources, Start
 from hilt.sandbox.mountpoints import MountPoints
 from hilt.sandbox.network import FULL, LOOPBACK, NONE, SessionNetworks
 from hilt.sandbox.profile import Profile
+from hilt.sandbox.rooms import Rooms
 from hilt.sandbox.sandbox import Sandbox
 from hilt.sandbox.seatbelt import make_rules, write
 from hilt.sandbox.sensitive import Findings, Search
@@ -219,7 +220,9 @@ def test_the_policy_is_well_formed(profile):
 def test_a_program_is_started_with_the_policy_and_its_own_temporary_folder(profile, tmp_path):
     search = Search()
     points = MountPoints(str(tmp_path / "mountpoints"))
-    resources = SandboxResources(str(tmp_path), search, points, SessionNetworks(), Watches(str(tmp_path), search))
+    resources = SandboxResources(
+        str(tmp_path), search, points, SessionNetworks(), Watches(str(tmp_path), search), Rooms()
+    )
     with seatbelt.BACKEND().confine(profile, Start(AVAILABLE, resources)) as confined:
         prefix = confined.argv
 

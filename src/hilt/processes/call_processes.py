@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hilt.sandbox.backend import Availability, Launch, Report
     from hilt.sandbox.capturing import Finished
     from hilt.sandbox.overlay import UpperLayer
-    from hilt.sandbox.rooms import Stay
     from hilt.sandbox.spawning import Child, Excess, Limits
 
 PIPE_BYTES = 1 << 20
@@ -49,7 +48,6 @@ class SessionProcesses(NamedTuple):
     environment: Mapping[str, str]
     confine: Confine
     available: Callable[[], Availability]
-    watch: Callable[[], AbstractContextManager[Stay | None]]  # polls the size of their private folders
     disarming: Callable[[str], AbstractContextManager[Report]]
     processes: int
     memory: int
@@ -125,7 +123,6 @@ class Processes:
         def attempt() -> Finished:
             notes: tuple[str, ...] = ()
             with (
-                self._shared.watch() as watch,
                 nullcontext() if undoable is None else undoable.layer() as layer,
                 self._shared.confine(cwd.path, network=network, tty=tty, layer=layer) as confined,
                 _long_command(argv, confined) as (argv_to_start, confined_with_command),
@@ -142,7 +139,6 @@ class Processes:
                     tty=tty,
                     confined=confined_with_command,
                     on_output=on_output,
-                    watch=watch,
                 )
                 if undoable is not None and confined.layer is not None and finished.reason != "cancelled":
                     notes = undoable.settle(confined.layer)
@@ -218,7 +214,6 @@ class Processes:
         with ExitStack() as unless_started:
             resources = ExitStack()
             unless_started.callback(resources.close)
-            watch = resources.enter_context(self._shared.watch())
             confined = resources.enter_context(self._shared.confine(cwd.path, network=network, tty=tty))
             argv_to_start, confined = resources.enter_context(_long_command(argv, confined))
 
@@ -245,8 +240,7 @@ class Processes:
                 resources=resources,
                 timeout=seconds,
                 cwd=cwd.path,
-                watch=watch,
-                report=confined.report,
+                launch=confined,
             )
 
     def _limits(self, seconds: float | None) -> Limits:

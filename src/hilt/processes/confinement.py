@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from functools import partial
 from typing import Any, Protocol
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from hilt.sandbox.network import Network
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.profile import Profile
-    from hilt.sandbox.rooms import Stay
     from hilt.sandbox.sandbox import Sandbox
     from hilt.surroundings import Surroundings
 
@@ -137,6 +136,7 @@ class Confinement:
             from hilt.sandbox.network import NETWORKS, NONE
 
             profile = self._profile(door, session, overflow.open(), NETWORKS[network or settings["shell.network"]])
+            profile = profile._replace(private_bytes=settings["shell.tmp_mb"] << 20)
             if self._mode(session) == "plan":
                 profile = profile._replace(name="read-only", network=NONE)
             return profile
@@ -152,11 +152,6 @@ class Confinement:
             available = self.sandbox().availability
             return Overlays(workspace, lambda: profile_of(None), available, has_jobs, self._place.state)
 
-        def watch() -> AbstractContextManager[Stay | None]:
-            if settings["shell.sandbox"] == "full" and self._mode(session) != "plan":
-                return nullcontext()
-            return self.sandbox().watch(self._private_folder(session), settings["shell.tmp_mb"] << 20)
-
         return Processes(
             fence,
             SessionProcesses(
@@ -164,7 +159,6 @@ class Confinement:
                 environment=self._environment(),
                 confine=confine,
                 available=lambda: self.sandbox().availability(),
-                watch=watch,
                 disarming=lambda layer: self.sandbox().disarming(profile_of(None), layer),
                 processes=settings["shell.processes"],
                 memory=settings["shell.memory_mb"] << 20,
@@ -252,7 +246,11 @@ class Confinement:
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
         needed += install_folders(program, profile.home)
         visible = *profile.always_readable, *map(os.path.realpath, needed)
-        profile = profile._replace(name="read-only", always_readable=tuple(dict.fromkeys(visible)))
+        profile = profile._replace(
+            name="read-only",
+            always_readable=tuple(dict.fromkeys(visible)),
+            private_bytes=settings["shell.tmp_mb"] << 20,
+        )
         sandbox = self.sandbox()
         cache = "/tmp" if sandbox.availability().has("mounts") else f"{profile.private}/tmp"  # noqa: S108
         site = Site(profile.write or profile.roots, os.path.realpath(program), cache)
@@ -269,7 +267,6 @@ class Confinement:
             env=environment,
             memory=min(settings["lsp.memory_mb"] << 20, machine_memory()),
             confine=lambda: sandbox.confine(profile, "/"),
-            watch=lambda: sandbox.watch(profile.private, settings["shell.tmp_mb"] << 20),
         )
         return site, running
 

@@ -20,12 +20,11 @@ from typing import Literal, NamedTuple
 from hilt.errors import ToolError
 from hilt.handles import Closing
 from hilt.output import printed
+from hilt.sandbox.backend import Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
-    from hilt.sandbox.backend import Report
-    from hilt.sandbox.rooms import Stay
     from hilt.sandbox.spawning import Child, Excess
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
@@ -38,6 +37,7 @@ INPUT_BYTES = 64 << 10  # unread input of a job
 _CHUNK_BYTES = 1 << 16
 _END_BYTES = 256  # at the end of the output, where a character or escape sequence may be incomplete
 _STUCK_SECONDS = 15.0  # a job that still runs this long after SIGTERM is stuck in the kernel
+_UNCONFINED = Launch()
 _EXIT_CODES = {"timeout": 124, "limit": 137}
 
 _UNFINISHED = re.compile(rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*))\Z")
@@ -122,25 +122,22 @@ class Jobs:
         resources: ExitStack | None = None,
         timeout: float | None = None,
         cwd: str = "",
-        watch: Stay | None = None,
-        report: Report | None = None,
+        launch: Launch = _UNCONFINED,
     ) -> Job:
         """Start a job and return when it runs.
 
         `begin` starts the process on three descriptors, which are identical for a terminal. `resources` are closed when
-        the job and its descendants have ended, or if it could not be started. `watch` polls its resource usage.
-        `report` checks what the job leaves for git to run, and collects notes on it.
+        the job and its descendants have ended, or if it could not be started. `launch` has what checks it while it
+        runs.
         """
         with ExitStack() as unless_started:
             ours = ExitStack()
             if resources is not None:
                 unless_started.callback(resources.close)
                 ours.callback(resources.close)
-            work = self._make_room(session, command, cwd, ours, tty=tty)
-            work.report = report
+            work = self._make_room(session, command, cwd, ours, launch, tty=tty)
             unless_started.callback(self._forget, work)
             unless_started.callback(ours.close)
-            work.watch = watch
             try:
                 work.open_output()
                 unless_started.callback(work.discard_output)
@@ -259,7 +256,7 @@ class Jobs:
     def _running(self) -> Sequence[_Work]:
         return [work for work in self._works.values() if work.status == "running"]
 
-    def _make_room(self, session: str, command: str, cwd: str, ours: ExitStack, *, tty: bool) -> _Work:
+    def _make_room(self, session: str, command: str, cwd: str, ours: ExitStack, launch: Launch, *, tty: bool) -> _Work:
         """Register a job that is about to start, and drop the oldest ended ones."""
         folder = self._folder(session)
         with self._changed:
@@ -279,7 +276,7 @@ class Jobs:
             while (name := f"job_{os.urandom(3).hex()}") in self._works:
                 pass
             job = Job(name, session, command, time.time_ns(), cwd, tty, os.path.join(folder, f"{name}.out"))
-            work = self._works[name] = _Work(job, ours, self._output_bytes)
+            work = self._works[name] = _Work(job, ours, launch, self._output_bytes)
             return work
 
     def _forget(self, work: _Work) -> None:
@@ -385,20 +382,19 @@ class _Ending(NamedTuple):
 class _Work:
     """A job and its process. Only the pump reads, writes and polls; other threads change fields under the lock."""
 
-    def __init__(self, job: Job, ours: ExitStack, output_limit: int) -> None:
+    def __init__(self, job: Job, ours: ExitStack, launch: Launch, output_limit: int) -> None:
         self.job = job
         self.status: Status = "running"
         self.outcome: Status = "failed"  # the status once its resources are released
         self.exit_code: int | None = None
         self.ending: _Ending | None = None
         self.child: Child | None = None
-        self.report: Report | None = None
         self.watched = False
-        self.watch: Stay | None = None
         self.deadline = inf
         self.written = 0
         self.returned = 0  # offset up to which the output was returned
         self.used = monotonic()  # when its session was last used
+        self._report, self._stay = launch.report, launch.stay
         self._output_limit = output_limit
         self._ours = ours
         self._output: int | None = None
@@ -413,8 +409,7 @@ class _Work:
         running = self.status == "running"
         reason = "" if running or self.ending is None else self.ending.reason
         exit_code = None if running else self.exit_code
-        notes = self.report.notes() if self.report is not None else ()
-        return JobState(self.job, self.status, exit_code, seconds, self.written, reason, notes)
+        return JobState(self.job, self.status, exit_code, seconds, self.written, reason, self._report.notes())
 
     # --- starting
 
@@ -460,9 +455,8 @@ class _Work:
 
     def due(self) -> float:
         """When the job must be checked even without an event."""
-        next_watch = inf if self.watch is None or self.ending is not None else self.watch.due()
-        next_check = inf if self.report is None else self.report.due()
-        return min(self.deadline, self._stuck, next_check, next_watch)
+        next_measurement = inf if self._stay is None or self.ending is not None else self._stay.due()
+        return min(self.deadline, self._stuck, self._report.due(), next_measurement)
 
     def attend(self, ready: Mapping[int, int]) -> bool:
         """Handle pending events; True when the job has ended."""
@@ -489,15 +483,14 @@ class _Work:
             self._drain()
             self._conclude(ended.code, child.exceeded())
             return True
-        if self.watch is not None and self.ending is None and now >= self.watch.due():
-            exceeded = self.watch.check()
+        if self._stay is not None and self.ending is None and now >= self._stay.due():
+            exceeded = self._stay.check()
             if exceeded is not None:
                 self._give_up(_describe(exceeded))
-        if self.report is not None:
-            if now >= self.report.due():
-                self.report.check()
-            if self.ending is None and (repeated := self.report.repeated()):
-                self._give_up(repeated, "stopped")
+        if now >= self._report.due():
+            self._report.check()
+        if self.ending is None and (repeated := self._report.repeated()):
+            self._give_up(repeated, "stopped")
         if now >= self.deadline:
             self.end("timeout", "it timed out")
         if self._stuck == inf and (self.ending is not None or child.exit is not None):

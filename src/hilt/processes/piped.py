@@ -10,7 +10,6 @@ from time import monotonic
 from hilt.errors import ToolError
 from hilt.sandbox import rooms, spawning
 from hilt.sandbox.backend import Launch
-from hilt.sandbox.rooms import Stay
 from hilt.sandbox.spawning import Child, Excess
 
 _DEATH_SECONDS = 3.0
@@ -27,7 +26,6 @@ class PipedProgram:
         stderr: int,
         resources: ExitStack,
         confined: Launch,
-        watch: Stay | None,
     ) -> None:
         self.child = child
         self.stdin = stdin
@@ -35,13 +33,13 @@ class PipedProgram:
         self.stderr = stderr
         self.check = confined.report.check  # checks for hooks and settings that git would run
         self._resources = resources
-        self._watch = watch
+        self._stay = confined.stay
 
     def excess(self) -> str | None:
         """Return the limit that the program exceeded, if any; the caller ends it."""
         exceeded: Excess | None = None
-        if self._watch is not None and monotonic() >= self._watch.due():
-            exceeded = self._watch.check()
+        if self._stay is not None and monotonic() >= self._stay.due():
+            exceeded = self._stay.check()
         if exceeded is None and self.child.exit is not None:
             exceeded = self.child.exceeded()
         return None if exceeded is None else rooms.describe(exceeded, "lsp.memory_mb")
@@ -85,13 +83,11 @@ def start_piped(
     grace: float = 0.0,
     memory: int | None = None,
     confine: Callable[[], AbstractContextManager[Launch | None]] | None = None,
-    watch: Callable[[], AbstractContextManager[Stay | None]] | None = None,
 ) -> PipedProgram:
     """Start a program with pipes; its sandbox exists until it is closed."""
     with ExitStack() as unless_started:
         resources = ExitStack()
         unless_started.callback(resources.close)
-        room_watch = None if watch is None else resources.enter_context(watch())
         confined = (None if confine is None else resources.enter_context(confine())) or Launch()
         with ExitStack() as theirs:
             source, stdin = _pipe(theirs, resources)
@@ -111,7 +107,7 @@ def start_piped(
             )
             resources.enter_context(child)
         unless_started.pop_all()
-        return PipedProgram(child, stdin, stdout, stderr, resources, confined, room_watch)
+        return PipedProgram(child, stdin, stdout, stderr, resources, confined)
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.network import SessionNetworks
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.profile import Profile
+    from hilt.sandbox.rooms import Rooms, Stay
     from hilt.sandbox.sensitive import Search
     from hilt.sandbox.watches import Watches
 
@@ -112,7 +113,7 @@ class Launch(NamedTuple):
     `failure` says why the sandbox did not run the program, from its own exit code and output. A `shielding` program is
     the sandbox of the one it starts: a signal that ends it would end everything at once. A `trusted` program is our
     own, which keeps its capabilities and follows no links from its folder. `layer` is that of the overlay that the
-    program runs on.
+    program runs on, and `stay` polls the size of its private folders.
     """
 
     argv: tuple[str, ...] = ()
@@ -124,6 +125,7 @@ class Launch(NamedTuple):
     shielding: bool = False
     trusted: bool = False
     layer: UpperLayer | None = None
+    stay: Stay | None = None
 
 
 class SandboxResources(NamedTuple):
@@ -134,6 +136,7 @@ class SandboxResources(NamedTuple):
     points: MountPoints
     networks: SessionNetworks
     watches: Watches
+    rooms: Rooms
 
 
 class Start(NamedTuple):

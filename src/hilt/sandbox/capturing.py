@@ -88,15 +88,13 @@ def run(
     tty: bool = False,
     confined: Launch = UNCONFINED,
     on_output: Callable[[bytes], None] | None = None,
-    watch: Stay | None = None,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started keeps running.
 
     With `merge` both streams share one pipe, which preserves their order; with `tty` they share a terminal. `cwd` is a
     path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output that does
     not fit in memory, or a function that returns it when needed; without it, only head and tail are kept. Cancellation
-    ends the program as the timeout does. `on_output` receives the output as it arrives, and `watch` is polled for
-    resource usage, both on this thread.
+    ends the program as the timeout does. `on_output` receives the output as it arrives, on this thread.
     """
     began = monotonic()
     with scarcity(), ExitStack() as ours:
@@ -130,7 +128,7 @@ def run(
             ours.enter_context(child)
         deadline = inf if limits.timeout is None else began + limits.timeout
         (reason, exit_code), exceeded = _attend(
-            child, outputs, feed, limits, deadline, cancelled, watch, confined.report
+            child, outputs, feed, limits, deadline, cancelled, confined.stay, confined.report
         )
         stdout, stderr = outputs.captured()
         if reason == "exit":
@@ -147,7 +145,7 @@ def _attend(
     limits: Limits,
     deadline: float,
     cancelled: threading.Event | None,
-    watch: Stay | None,
+    stay: Stay | None,
     report: Report,
 ) -> tuple[Exit, Excess | None]:
     """Move bytes until the child and its descendants have ended; end them on timeout, limit or cancellation."""
@@ -172,8 +170,8 @@ def _attend(
             outputs.drain()
             child.give_up()
             return outcome, exceeded
-        if watch is not None and outcome is None and now >= watch.due():
-            exceeded = watch.check()
+        if stay is not None and outcome is None and now >= stay.due():
+            exceeded = stay.check()
             if exceeded is not None:
                 outcome, give_up_at = _LIMIT, now + DEATH_SECONDS
                 child.kill()
@@ -187,7 +185,7 @@ def _attend(
             child.kill()
         wake_at = deadline if outcome is None else give_up_at
         if outcome is None:
-            wake_at = min(wake_at, report.due(), inf if watch is None else watch.due())
+            wake_at = min(wake_at, report.due(), inf if stay is None else stay.due())
         if cancelled and outcome is None:
             wake_at = min(wake_at, now + _CANCEL_SECONDS)
         for fd, _ in poller.poll(milliseconds(wake_at)):

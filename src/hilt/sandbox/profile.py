@@ -34,7 +34,8 @@ class Profile(NamedTuple):
     these paths in the roots. `always_readable` paths can be read even if they, or a folder around them, are hidden.
     `sockets` are Unix sockets of others that a program with a network may use.
     `session` selects the loopback network and the private /tmp, `private` is the folder that holds them (ours alone,
-    below the state directory), and `folder` is the session's own folder, which can be read.
+    below the state directory, limited to `private_bytes` unless that is 0), and `folder` is the session's own folder,
+    which can be read.
 
     `denies_read` and `denies_write` return whether a rule denies a path, or everything below a folder, existing or not.
     They stay equal between profiles until the rules change. `denied_outside` are existing paths outside the roots, or
@@ -53,6 +54,7 @@ class Profile(NamedTuple):
     network: Network = network.NONE
     session: str = "default"
     private: str = ""
+    private_bytes: int = 0
     folder: str | None = None
     write: tuple[str, ...] = ()
     always_readable: tuple[str, ...] = ()

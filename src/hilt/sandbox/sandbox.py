@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from hilt.errors import ToolError
 from hilt.sandbox import availability, backend
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hilt.sandbox.backend import Backend
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.profile import Profile
-    from hilt.sandbox.rooms import Rooms, Stay
     from hilt.sandbox.sensitive import NameRules
 
 _PRIVATE_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
@@ -40,7 +39,6 @@ class Sandbox:
         self._confined = 0  # confined programs that are running
         self._available: Availability | None = None
         self._resources: SandboxResources | None = None
-        self._rooms: Rooms | None = None
 
     def availability(self) -> Availability:
         """Return which backend works here; probed once, and cached in the state directory until the system changes."""
@@ -85,8 +83,11 @@ class Sandbox:
                 make_private(profile)
             resources = self._get_resources()
             resources.watches.catch_up(profile.names)
+            stay = None
+            if profile.private_bytes:
+                stay = stack.enter_context(resources.rooms.stay(profile.private, profile.private_bytes))
             start = Start(available, resources, cwd, tty, layer)
-            yield stack.enter_context(enforcing.confine(profile, start))
+            yield stack.enter_context(enforcing.confine(profile, start))._replace(stay=stay)
 
     def _check(self, profile: Profile, available: Availability) -> None:
         """Raise if nothing can confine a program here, or if it could change what confines it."""
@@ -114,14 +115,6 @@ class Sandbox:
 
     def _load(self, name: str) -> Backend:
         return next((each for each in self._backends or () if each.name == name), None) or backend.load(name)
-
-    def watch(self, private: str, limit: int) -> AbstractContextManager[Stay]:
-        """Watch how much programs write to the private folder of their session; begins before one starts."""
-        from hilt.sandbox.rooms import Rooms
-
-        with self._lock:
-            self._rooms = self._rooms or Rooms()
-        return self._rooms.stay(private, limit)
 
     @contextmanager
     def disarming(self, profile: Profile, layer: str = "") -> Iterator[Report]:
@@ -178,13 +171,14 @@ class Sandbox:
             if self._resources is None:
                 from hilt.places import running_dir
                 from hilt.sandbox.mountpoints import MountPoints
+                from hilt.sandbox.rooms import Rooms
                 from hilt.sandbox.sensitive import Search
                 from hilt.sandbox.watches import Watches
 
                 search = Search()
                 points = MountPoints(os.path.join(self._state, "mountpoints"))
                 watches = Watches(running_dir(self._state), search)
-                self._resources = SandboxResources(self._state, search, points, SessionNetworks(), watches)
+                self._resources = SandboxResources(self._state, search, points, SessionNetworks(), watches, Rooms())
             return self._resources
 
 
