@@ -7,19 +7,22 @@ import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from time import monotonic
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from hilt.errors import ToolError
 from hilt.fence import Fence, Reads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.files.door import Door
+    from hilt.config import Settings
+    from hilt.files.workspace import Workspace
+    from hilt.output.overflow import Overflow
     from hilt.processes.jobs import Job, Jobs
     from hilt.processes.undoable import Overlays, UndoableRun
     from hilt.sandbox.backend import Availability, Launch, Report
     from hilt.sandbox.capturing import Finished
-    from hilt.sandbox.overlay import UpperLayer
+    from hilt.sandbox.profile import Profile
+    from hilt.sandbox.sandbox import Sandbox
     from hilt.sandbox.spawning import Child, Excess, Limits
 
 PIPE_BYTES = 1 << 20
@@ -33,30 +36,18 @@ OUTPUT_CHARACTERS = 4000  # of output in the error of a command that exceeded a 
 Started = TypeVar("Started")
 
 
-class Confine(Protocol):
-    """Yields how to confine a program in a folder; its sandbox exists until the end of the block."""
-
-    def __call__(
-        self, cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
-    ) -> AbstractContextManager[Launch]: ...
-
-
 class SessionProcesses(NamedTuple):
-    """What the commands of a session share: environment, sandbox, limits and jobs."""
+    """What the commands of a session share: its workspace, environment, sandbox and jobs."""
 
-    door: Door
+    workspace: Workspace
+    settings: Settings
     environment: Mapping[str, str]
-    confine: Confine
-    available: Callable[[], Availability]
-    disarming: Callable[[str], AbstractContextManager[Report]]
-    processes: int
-    memory: int
-    file_size: int
-    spill: Callable[[], str]  # the folder for output that does not fit in memory
-    keep: Callable[[bytes], str | None]  # saves output there; None when that fails
-    session: str
+    sandbox: Callable[[], Sandbox]
+    profile: Callable[[str | None], Profile]  # of a command with this network
+    overflow: Overflow  # keeps output that does not fit in memory
     jobs: Callable[[], Jobs]
-    overlays: Callable[[], Overlays]
+    has_jobs: Callable[[], bool]
+    state: str  # the state directory
 
 
 class WorkingFolder(NamedTuple):
@@ -76,24 +67,28 @@ class Processes:
     @property
     def sandbox(self) -> Availability:
         """Which backend of the sandbox works here."""
-        return self._shared.available()
+        return self._shared.sandbox().availability()
 
     @property
     def overlays(self) -> Overlays:
         """The overlays on which commands can run."""
-        return self._shared.overlays()
+        from hilt.processes.undoable import Overlays
+
+        shared = self._shared
+        available = shared.sandbox().availability
+        return Overlays(shared.workspace, lambda: shared.profile(None), available, shared.has_jobs, shared.state)
 
     def disarming(self, layer: str = "") -> AbstractContextManager[Report]:
         """Disarm what the block puts into the workspace for git, agents and editors.
 
         What existed before the command of a recorded `layer` may come back.
         """
-        return self._shared.disarming(layer)
+        return self._shared.sandbox().disarming(self._shared.profile(None), layer)
 
     @contextmanager
     def folder(self, path: str) -> Iterator[WorkingFolder]:
         """Open a workspace folder as a working directory."""
-        with self._shared.door.open_folder(path) as (handle, place):
+        with self._shared.workspace.door.open_folder(path) as (handle, place):
             yield WorkingFolder(handle, os.path.join(place.root.real, *place.parts))
 
     def run(
@@ -118,23 +113,25 @@ class Processes:
         """
         from hilt.sandbox import capturing
 
+        shared = self._shared
         limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
 
         def attempt() -> Finished:
             notes: tuple[str, ...] = ()
             with (
                 nullcontext() if undoable is None else undoable.layer() as layer,
-                self._shared.confine(cwd.path, network=network, tty=tty, layer=layer) as confined,
+                # its profile closes the folder of the layer
+                shared.sandbox().confine(shared.profile(network), cwd.path, tty=tty, layer=layer) as confined,
                 _long_command(argv, confined) as (argv_to_start, confined_with_command),
             ):
                 finished = capturing.run(
                     argv_to_start,
                     cwd=cwd.handle,
-                    env={**self._shared.environment, **(variables or {})},
+                    env={**shared.environment, **(variables or {})},
                     stdin=stdin,
                     limits=limits,
                     cancelled=self._fence.event(),
-                    spill=self._shared.spill,
+                    spill=shared.overflow.make_room,
                     merge=merge,
                     tty=tty,
                     confined=confined_with_command,
@@ -170,7 +167,8 @@ class Processes:
         text = "\n".join((stream.head + stream.tail).decode("utf-8", "replace") for stream in captured)
         files = [stream.spill for stream in captured if stream.spill]
         if not files and len(text) > OUTPUT_CHARACTERS:
-            files = [path for path in (self._shared.keep(stream.head) for stream in captured) if path]
+            saved = (self._shared.overflow.try_save(stream.head, "command") for stream in captured)
+            files = [path for path in saved if path]
         location = f" Its output is in {' and '.join(files)}." if files else ""
         return ToolError(
             "resource_limit",
@@ -214,7 +212,8 @@ class Processes:
         with ExitStack() as unless_started:
             resources = ExitStack()
             unless_started.callback(resources.close)
-            confined = resources.enter_context(self._shared.confine(cwd.path, network=network, tty=tty))
+            profile = self._shared.profile(network)
+            confined = resources.enter_context(self._shared.sandbox().confine(profile, cwd.path, tty=tty))
             argv_to_start, confined = resources.enter_context(_long_command(argv, confined))
 
             def begin(stdin: int, stdout: int, stderr: int) -> Child:
@@ -233,7 +232,7 @@ class Processes:
             self._fence.commit()
             unless_started.pop_all()  # from here on the job closes them
             return jobs.start(
-                self._shared.session,
+                self._shared.workspace.session,
                 command,
                 begin,
                 tty=tty,
@@ -246,15 +245,15 @@ class Processes:
     def _limits(self, seconds: float | None) -> Limits:
         from hilt.sandbox import spawning
 
-        shared = self._shared
-        # the kernel's limit includes everything that the user already runs on this machine
-        processes = shared.processes + _tasks()
+        settings = self._shared.settings
+        memory = settings["shell.memory_mb"] << 20
         return spawning.Limits(
             timeout=seconds,
-            data=shared.memory,
-            memory=min(shared.memory, machine_memory()),
-            processes=processes,
-            file_size=shared.file_size,
+            data=memory,
+            memory=min(memory, machine_memory()),
+            # the kernel's limit includes everything that the user already runs on this machine
+            processes=settings["shell.processes"] + _tasks(),
+            file_size=settings["shell.file_mb"] << 20,
         )
 
     @contextmanager

@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
     from hilt.processes.piped import PipedProgram
-    from hilt.processes.undoable import Overlays
     from hilt.sandbox.backend import Launch
     from hilt.sandbox.network import Network
-    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.profile import Profile
     from hilt.sandbox.sandbox import Sandbox
     from hilt.surroundings import Surroundings
@@ -123,14 +121,13 @@ class Confinement:
     def processes(
         self,
         fence: Fence,
-        session: str,
         workspace: Workspace,
         overflow: Overflow,
         jobs: Callable[[], Jobs],
         has_jobs: Callable[[], bool],
     ) -> Processes:
         """Return the `Processes` of one call."""
-        settings, door = self._settings, workspace.door
+        settings, door, session = self._settings, workspace.door, workspace.session
 
         def profile_of(network: str | None) -> Profile:
             from hilt.sandbox.network import NETWORKS, NONE
@@ -141,35 +138,18 @@ class Confinement:
                 profile = profile._replace(name="read-only", network=NONE)
             return profile
 
-        def confine(
-            cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
-        ) -> AbstractContextManager[Launch]:
-            return self.sandbox().confine(profile_of(network), cwd, tty=tty, layer=layer)
-
-        def overlays() -> Overlays:
-            from hilt.processes.undoable import Overlays
-
-            available = self.sandbox().availability
-            return Overlays(workspace, lambda: profile_of(None), available, has_jobs, self._place.state)
-
-        return Processes(
-            fence,
-            SessionProcesses(
-                door=door,
-                environment=self._environment(),
-                confine=confine,
-                available=lambda: self.sandbox().availability(),
-                disarming=lambda layer: self.sandbox().disarming(profile_of(None), layer),
-                processes=settings["shell.processes"],
-                memory=settings["shell.memory_mb"] << 20,
-                file_size=settings["shell.file_mb"] << 20,
-                spill=overflow.make_room,
-                keep=lambda output: overflow.try_save(output, "command"),
-                session=session,
-                jobs=jobs,
-                overlays=overlays,
-            ),
+        shared = SessionProcesses(
+            workspace,
+            settings,
+            self._environment(),
+            self.sandbox,
+            profile_of,
+            overflow,
+            jobs,
+            has_jobs,
+            self._place.state,
         )
+        return Processes(fence, shared)
 
     def custom(
         self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, folder: str | None
@@ -205,11 +185,9 @@ class Confinement:
     @contextmanager
     def _undoable(self, ctx: CallScope, profile: Profile, cwd: str) -> Iterator[Launch]:
         """Confine a custom tool on an overlay of the workspace, and apply its changes unless the block raises."""
-        from hilt.processes.undoable import Overlays, UndoableRun
+        from hilt.processes.undoable import UndoableRun
 
-        has_jobs, available = ctx.processes.overlays.has_jobs, self.sandbox().availability
-        overlays = Overlays(ctx.workspace, lambda: profile, available, has_jobs, self._place.state)
-        run = UndoableRun(overlays, "custom tool")
+        run = UndoableRun(ctx.processes.overlays.under(profile), "custom tool")
         with run.layer() as layer, self.sandbox().confine(profile, cwd, layer=layer) as confined:
             yield confined
             if confined.layer is not None:

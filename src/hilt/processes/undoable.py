@@ -58,13 +58,17 @@ class Overlays:
         self.workspace = workspace
         self.profile = cache(profile)
         self._available = available
-        self.has_jobs = has_jobs
+        self._has_jobs = has_jobs
         self._state = state
+
+    def under(self, profile: Profile) -> Overlays:
+        """Return the overlays of commands with another profile."""
+        return Overlays(self.workspace, lambda: profile, self._available, self._has_jobs, self._state)
 
     def obstacle(self) -> str:
         """Return why commands cannot run on an overlay now; an empty string if they can."""
         reason = overlay.obstacle(self.profile(), self._available())
-        if not reason and self.has_jobs():
+        if not reason and self._has_jobs():
             reason = "a background job of the session is running"
         if reason:
             return reason

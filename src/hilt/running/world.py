@@ -164,9 +164,7 @@ class CallParts:
             jobs = parts.started_jobs
             return jobs is not None and any(job.status == "running" for job in jobs.list(ctx.session))
 
-        return parts.confinement.processes(
-            ctx.fence, ctx.session, ctx.workspace, ctx.overflow, lambda: parts.jobs, has_jobs
-        )
+        return parts.confinement.processes(ctx.fence, ctx.workspace, ctx.overflow, lambda: parts.jobs, has_jobs)
 
     def principal(self, ctx: Context) -> SessionPrincipal:
         """Return on whose behalf the call runs."""
