@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.files import writing
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 _COMMANDS = ("run_shell", "shell_exec")
 _CLOCK_NS = 10_000_000  # by how much the clock of a file system may be behind
+
+
+class _Step(NamedTuple):
+    """The change of one file, and its position among them."""
+
+    position: int
+    file: Snapshot
+    old: OldFile
+    data: bytes | None
 
 
 class Draft:
@@ -117,14 +127,16 @@ class Draft:
         if workspace.door.replaced:
             targets.sort(key=lambda target: target[1] is not None)  # a file must go before it becomes a folder
         self._hashes = {old.path: None if data is None else sha256(data) for old, data in targets}
-        files = [self._snapshot(old, data, remove_folders) for old, data in targets]
+        steps = [
+            _Step(position, self._snapshot(old, data, remove_folders), old, data)
+            for position, (old, data) in enumerate(targets)
+        ]
         workspace.fence.commit()
         id = None
-        if files:
-            history = workspace.store.history()
-            contents = [(file, old.data) for file, (old, _) in zip(files, targets, strict=True)]
-            recording = history.begin(workspace.session, self._operation, contents, workspace.call)
-            self._carry_out(recording, files, targets)
+        if steps:
+            contents = [(step.file, step.old.data) for step in steps]
+            recording = workspace.store.history().begin(workspace.session, self._operation, contents, workspace.call)
+            self._carry_out(recording, steps)
             id = recording.id
             workspace.committed |= {old.path: CommittedFile(old.data, data) for old, data in targets}
         for path in self._new:
@@ -162,32 +174,30 @@ class Draft:
         new_mode = None if data is None else self._modes.get(old.path)
         return Snapshot(old.path, old.hash, old.mode or 0, len(old.data or b""), after, folders, new_mode)
 
-    def _carry_out(
-        self, recording: Recording, files: Sequence[Snapshot], targets: Sequence[tuple[OldFile, bytes | None]]
-    ) -> None:
-        done: list[int] = []
+    def _carry_out(self, recording: Recording, steps: Sequence[_Step]) -> None:
+        done: set[int] = set()
         try:
             if self._workspace.door.replaced:
-                self._make_way(recording.id, files, targets, done)
-            for position, (file, (_, data)) in enumerate(zip(files, targets, strict=True)):
-                if data is not None:
-                    self._prepare(recording.id, position, file, data)
+                self._make_way(recording.id, steps, done)
+            for step in steps:
+                if step.data is not None:
+                    self._prepare(recording.id, step, step.data)
             folders: dict[str, str] = {}
-            for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
-                if position not in done:
-                    self._swap(recording.id, position, file, old, data)
-                    done.append(position)
-                folders.setdefault(file.path.rpartition("/")[0], file.path)
+            for step in steps:
+                if step.position not in done:
+                    self._swap(recording.id, step)
+                    done.add(step.position)
+                folders.setdefault(step.file.path.rpartition("/")[0], step.file.path)
             for path in folders.values():
                 with self._workspace.door.place(path, write=True) as place:
                     writing.sync(place.folder)
-            for file in files:
-                if file.after is None:
-                    writing.remove_folders(self._workspace.door, file.folders)
+            for step in steps:
+                if step.data is None:
+                    writing.remove_folders(self._workspace.door, step.file.folders)
             recording.keep()
         except BaseException as error:
             try:
-                self._roll_back(recording, targets, files, done)
+                self._roll_back(recording, steps, done)
             except (ToolError, OSError) as rollback_error:
                 message = f"{error} Rolling back the change failed too ({rollback_error}); the next call recovers it."
                 advice = (
@@ -200,63 +210,49 @@ class Draft:
         finally:
             recording.release()  # if unfinished, the next call recovers it
 
-    def _make_way(
-        self,
-        id: str,
-        files: Sequence[Snapshot],
-        targets: Sequence[tuple[OldFile, bytes | None]],
-        done: list[int],
-    ) -> None:
+    def _make_way(self, id: str, steps: Sequence[_Step], done: set[int]) -> None:
         """Delete files first, and then folders that become files."""
         door = self._workspace.door
         emptied = set()
-        for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
-            if data is None:
-                self._swap(id, position, file, old, data)
-                done.append(position)
-                emptied |= {file.path[:end] for end in range(len(file.path)) if file.path[end] == "/"}
-        written = {file.path for file in files if file.before is None}
+        for step in steps:
+            if step.data is None:
+                self._swap(id, step)
+                done.add(step.position)
+                path = step.file.path
+                emptied |= {path[:end] for end in range(len(path)) if path[end] == "/"}
+        written = {step.file.path for step in steps if step.file.before is None}
         removed = [folder for folder in emptied if any(f"{folder}/".startswith(f"{path}/") for path in written)]
         writing.remove_folders(door, sorted(removed))
         for path in written & set(door.replaced):
             with door.place(path, write=True) as place, suppress(FileNotFoundError):
                 os.rmdir(place.name, dir_fd=place.folder)
 
-    def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> None:
+    def _prepare(self, id: str, step: _Step, data: bytes) -> None:
         """Write the new file next to its target."""
-        with (
-            self._workspace.door.place(file.path, write=True) as place,
-            Closing(writing.make_folders(place)) as folder,
-        ):
-            mode = self._modes.get(file.path, None if place.status is None else writing.safe_mode(file.mode))
-            writing.write_temporary(folder, place.name, writing.temporary_name(id, position), data, mode, place.status)
+        path, temporary = step.file.path, writing.temporary_name(id, step.position)
+        with self._workspace.door.place(path, write=True) as place, Closing(writing.make_folders(place)) as folder:
+            mode = self._modes.get(path, None if place.status is None else writing.safe_mode(step.file.mode))
+            writing.write_temporary(folder, place.name, temporary, data, mode, place.status)
 
-    def _swap(self, id: str, position: int, file: Snapshot, old: OldFile, data: bytes | None) -> None:
+    def _swap(self, id: str, step: _Step) -> None:
         """Replace the old file with the new one, if it has not changed since the draft was made."""
-        with self._workspace.door.place(file.path, write=True) as place:
-            if writing.identity(place.status) != writing.identity(old.status):
-                raise ToolError("stale_file", f"{file.path} changed while it was being written.", path=file.path)
-            if data is None:
+        path, temporary = step.file.path, writing.temporary_name(id, step.position)
+        with self._workspace.door.place(path, write=True) as place:
+            if writing.identity(place.status) != writing.identity(step.old.status):
+                raise ToolError("stale_file", f"{path} changed while it was being written.", path=path)
+            if step.data is None:
                 os.unlink(place.name, dir_fd=place.folder)
             else:
-                os.rename(
-                    writing.temporary_name(id, position), place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder
-                )
+                os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
 
-    def _roll_back(
-        self,
-        recording: Recording,
-        targets: Sequence[tuple[OldFile, bytes | None]],
-        files: Sequence[Snapshot],
-        done: Sequence[int],
-    ) -> None:
-        workspace = self._workspace
-        for position, file in reversed(list(enumerate(files))):
-            if position in done and writing.state(workspace.door, file) == "new":
-                writing.put_back(workspace.door, file, targets[position][0].data, recording.id, position)
-            writing.remove_temporary(workspace.door, file, recording.id, position)
-            if file.before is None:
-                writing.remove_folders(workspace.door, file.folders)
+    def _roll_back(self, recording: Recording, steps: Sequence[_Step], done: set[int]) -> None:
+        door = self._workspace.door
+        for step in reversed(steps):
+            if step.position in done and writing.state(door, step.file) == "new":
+                writing.put_back(door, step.file, step.old.data, recording.id, step.position)
+            writing.remove_temporary(door, step.file, recording.id, step.position)
+            if step.file.before is None:
+                writing.remove_folders(door, step.file.folders)
         recording.drop()
 
     def _stamp(self, path: str) -> Stamp:
