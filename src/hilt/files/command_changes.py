@@ -11,7 +11,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import NamedTuple
 
 from hilt.errors import ToolError
@@ -68,7 +68,7 @@ def apply(workspace: Workspace, layer: UpperLayer, recording: Recording, operati
         if not steps:
             return None
         change = _new(workspace, recording.id, operation, layer.folder, steps)._replace(began=layer.began)
-        with workspace.locked_paths(step.full_path for step in steps), SlotExchange(layer.handle) as exchange:
+        with workspace.locked_paths(step.full_path for step in steps), closing(SlotExchange(layer.handle)) as exchange:
             exchange.sync()
             recording.record(change, call=workspace.call, is_open=True)
             return _perform(workspace, change, recording, exchange)
@@ -233,7 +233,7 @@ def _exchange(workspace: Workspace, change: RecordedChange) -> Iterator[SlotExch
                 "not_found",
                 f"What {change.operation} {change.id} replaced is gone: {change.layer} was removed or replaced.",
             ) from error
-        yield stack.enter_context(SlotExchange(layer))
+        yield stack.enter_context(closing(SlotExchange(layer)))
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from errno import EEXIST, EINVAL, ENOSYS
-from typing import Self
 
 from hilt.files.collecting import ALL, HANDLE
 from hilt.handles import Closing, open_folder
@@ -33,12 +32,6 @@ class SlotExchange:
         self.layer = layer
         self._handles: dict[tuple[str, str], int] = {}
         self._libc = ctypes.CDLL(None, use_errno=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close_handles()
 
     def perform(self, steps: Sequence[LayerStep]) -> list[int]:
         """Perform all steps that are not done yet; return the positions of those that could not be performed."""
@@ -258,9 +251,10 @@ class SlotExchange:
 
     def _limit_handles(self) -> None:
         if len(self._handles) > _HANDLES_MAX:
-            self._close_handles()
+            self.close()
 
-    def _close_handles(self) -> None:
+    def close(self) -> None:
+        """Close the folders that were opened."""
         for handle in self._handles.values():
             os.close(handle)
         self._handles.clear()

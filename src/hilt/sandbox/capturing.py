@@ -7,7 +7,7 @@ import os
 import select
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from io import FileIO
 from math import inf
 from time import monotonic
@@ -110,7 +110,7 @@ def run(
                 source = sinks[0]
             elif stdin:
                 source, writing = pipe()
-                feed = ours.enter_context(_Feed(writing, stdin))
+                feed = ours.enter_context(closing(_Feed(writing, stdin)))
             else:
                 source = FileIO(os.devnull)
             theirs.enter_context(source)
@@ -212,12 +212,6 @@ class _Feed:
         os.set_blocking(sink.fileno(), False)
         self._sink = sink
         self._remaining = memoryview(data)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def fileno(self) -> int:
         return -1 if self._sink.closed else self._sink.fileno()
