@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -33,20 +34,6 @@ _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/et
 _MEMORY_FACTS = ("/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage/enabled")
 
 
-class _RulesetAttributes(ctypes.Structure):
-    _fields_ = (
-        ("handled_access_fs", ctypes.c_uint64),
-        ("handled_access_net", ctypes.c_uint64),
-        ("scoped", ctypes.c_uint64),
-    )
-
-
-class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
-    _layout_ = "ms"  # Python 3.14 wants the layout of packed structures named, and 3.11 ignores it
-    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
-
-
 class Ruleset:
     """A ruleset under construction: nothing is allowed except what `allow` adds."""
 
@@ -57,10 +44,10 @@ class Ruleset:
                 self.handled |= right
         net = 0 if network or version < 4 else _BIND_TCP | _CONNECT_TCP
         scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= 6 else 0
-        attributes = _RulesetAttributes(self.handled, net, scoped)
+        attributes = struct.pack("=QQQ", self.handled, net, scoped)
         # older kernels support only the first fields
         size = 8 if version < 4 else 16 if version < 6 else 24
-        self.descriptor = _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
+        self.descriptor = _call(_CREATE_RULESET, attributes, size, 0)
 
     def allow(self, path: str, rights: int) -> None:
         """Allow access to a path and everything below it; missing or inaccessible paths stay denied."""
@@ -70,8 +57,8 @@ class Ruleset:
     def allow_open(self, descriptor: int, rights: int) -> None:
         """Allow access to an open file or folder, and everything below it."""
         if rights & self.handled:
-            rule = _PathBeneath(rights & self.handled, descriptor)
-            _call(_ADD_RULE, self.descriptor, _PATH_BENEATH, ctypes.byref(rule), 0)
+            rule = struct.pack("=Qi", rights & self.handled, descriptor)
+            _call(_ADD_RULE, self.descriptor, _PATH_BENEATH, rule, 0)
 
 
 def reading(folder: int | None, files: Iterable[int], programs: Iterable[str]) -> int | None:
