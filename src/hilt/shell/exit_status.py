@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hilt.shell import programs
 from hilt.shell.quoting import ShellWord
-from hilt.shell.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, descendants, read, words_of
+from hilt.shell.syntax import MAX_DEPTH, STATEMENTS, Item, Source, Unparsed, chain, descendants, read, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,14 +36,6 @@ _NO_NETWORK = (
 _QUIET = frozenset((":", "true", "cd", "pushd", "popd", "set", "shopt", "echo", "printf", "export", "declare", "local"))
 _MOVERS = frozenset(("cd", "pushd", "popd"))
 _SEEN_THROUGH = programs.TRANSPARENT - {"xargs", "exec"} | {"exec", "sudo"}
-_STATEMENTS = frozenset(
-    (
-        *("command", "declaration_command", "unset_command", "test_command", "variable_assignment"),
-        *("variable_assignments", "list", "pipeline", "redirected_statement", "negated_command", "subshell"),
-        *("compound_statement", "if_statement", "while_statement", "for_statement", "c_style_for_statement"),
-        *("case_statement", "function_definition"),
-    )
-)
 
 
 class Outcome(NamedTuple):
@@ -123,9 +115,8 @@ def _causes(text: str, *, depth: int) -> list[_Cause]:
     options = [word for command in script.commands for word in _options_set(command.words)]
     if "errexit" in options:
         raise _Undecided
-    causes = _Statuses(Source(text), script.functions, every_stage="pipefail" in options).of_sequence(
-        Source(text).root, depth
-    )
+    source = Source(text)
+    causes = _Statuses(source, script.functions, every_stage="pipefail" in options).of_sequence(source.root, depth)
     exits = any(command.words and command.words[0].value in ("exit", "return") for command in script.commands)
     traps = any(command.words and command.words[0].value == "trap" for command in script.commands)
     if exits or traps:
@@ -159,7 +150,7 @@ class _Statuses:
         """The last statement decides; one in the background cannot fail."""
         last = None
         for child in node.children[start:]:
-            if child.type in _STATEMENTS:
+            if child.type in STATEMENTS:
                 last = child
             elif child.type == "&":
                 last = None

@@ -31,7 +31,8 @@ _NESTING = frozenset(
         *("c_style_for_statement", "case_statement", "function_definition"),
     )
 )
-_STATEMENTS = _COMMANDS | _ASSIGNMENTS | _CHAINS | _NESTING | {"file_redirect", "heredoc_redirect"}
+STATEMENTS = _COMMANDS | _ASSIGNMENTS | _CHAINS | _NESTING
+_READ = STATEMENTS | {"file_redirect", "heredoc_redirect"}  # as statements: also redirections alone
 _REDIRECTS = frozenset(("file_redirect", "heredoc_redirect", "herestring_redirect"))
 _OPAQUE = frozenset(("raw_string", "ansi_c_string", "comment", "heredoc_start", "heredoc_end"))
 # bash ends these at the end of the line; the grammar may continue on the next line
@@ -302,7 +303,7 @@ class _Reader:
             kind = node.type
             if node.is_missing:
                 raise Unparsed("the shell syntax is invalid or not supported")
-            if kind in _STATEMENTS:
+            if kind in _READ:
                 stack.extend(self._statement(source, node, fed=fed, depth=depth))
             elif kind == "command_substitution" and source.slice(node.start_byte, node.start_byte + 1) == "`":
                 text = remove_backslashes(source.text_of(node)[1:-1], quoted=quoted)
@@ -394,7 +395,7 @@ class _Reader:
                 if node.children[0].type == "[" and "\n" in source.text_of(node):
                     raise Unparsed("part of the syntax is not supported")
                 nodes = list(_operands(node))
-            elif node.type not in _STATEMENTS:
+            elif node.type not in _READ:
                 raise Unparsed(f"a statement of an unknown kind ({node.type})")
             else:
                 self._evaluates = self._evaluates or node.type in ("declaration_command", "unset_command")
@@ -758,7 +759,7 @@ def _gaps(node: Node) -> Iterator[tuple[int, int]]:
 
 def _continues_chain(node: Node) -> bool:
     kind = node.type
-    return kind in _OPERATORS or kind in ("pipeline", "list") or (node.is_named and kind in _STATEMENTS - _REDIRECTS)
+    return kind in _OPERATORS or kind in ("pipeline", "list") or (node.is_named and kind in _READ - _REDIRECTS)
 
 
 def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[Node]]:
