@@ -194,53 +194,46 @@ class Processes:
         seconds: float | None,
     ) -> Job:
         """Start a command of the caller as a background job, confined."""
-        return _retry(lambda: self._start(argv, command, cwd, network, seconds, tty=tty))
-
-    def _start(
-        self,
-        argv: Sequence[str],
-        command: str,
-        cwd: WorkingFolder,
-        network: str | None,
-        seconds: float | None,
-        *,
-        tty: bool,
-    ) -> Job:
         from hilt.sandbox import spawning
 
-        jobs = self._shared.jobs()
-        with ExitStack() as unless_started:
-            resources = ExitStack()
-            unless_started.callback(resources.close)
-            profile = self._shared.profile(network)
-            confined = resources.enter_context(self._shared.sandbox().confine(profile, cwd.path, tty=tty))
-            argv_to_start, confined = resources.enter_context(_long_command(argv, confined))
+        shared, jobs = self._shared, self._shared.jobs()
 
-            def begin(stdin: int, stdout: int, stderr: int) -> Child:
-                return spawning.start(
-                    argv_to_start,
-                    cwd=cwd.handle,
-                    env=self._shared.environment,
-                    stdin=stdin,
-                    stdout=stdout,
-                    stderr=stderr,
-                    limits=self._limits(None),
-                    confined=confined,
-                    tty=tty,
+        def attempt() -> Job:
+            with ExitStack() as unless_started:
+                resources = ExitStack()
+                unless_started.callback(resources.close)
+                sandboxed = shared.sandbox().confine(shared.profile(network), cwd.path, tty=tty)
+                argv_to_start, confined = resources.enter_context(
+                    _long_command(argv, resources.enter_context(sandboxed))
                 )
 
-            self._fence.commit()
-            unless_started.pop_all()  # from here on the job closes them
-            return jobs.start(
-                self._shared.workspace.session,
-                command,
-                begin,
-                tty=tty,
-                resources=resources,
-                timeout=seconds,
-                cwd=cwd.path,
-                launch=confined,
-            )
+                def begin(stdin: int, stdout: int, stderr: int) -> Child:
+                    return spawning.start(
+                        argv_to_start,
+                        cwd=cwd.handle,
+                        env=shared.environment,
+                        stdin=stdin,
+                        stdout=stdout,
+                        stderr=stderr,
+                        limits=self._limits(None),
+                        confined=confined,
+                        tty=tty,
+                    )
+
+                self._fence.commit()
+                unless_started.pop_all()  # from here on the job closes them
+                return jobs.start(
+                    shared.workspace.session,
+                    command,
+                    begin,
+                    tty=tty,
+                    resources=resources,
+                    timeout=seconds,
+                    cwd=cwd.path,
+                    launch=confined,
+                )
+
+        return _retry(attempt)
 
     def _limits(self, seconds: float | None) -> Limits:
         from hilt.sandbox import spawning
