@@ -155,7 +155,8 @@ def test_large_calls_do_not_fill_the_disk(approvals, tmp_path, monkeypatch):
 
     def ask_large(session: str) -> Approval:
         asked = CALL._replace(arguments={"content": "x" * 2000})
-        return approvals.ask("w", session, session, asked, seconds=60)
+        stored: Approval = approvals.ask("w", session, session, asked, seconds=60)
+        return stored
 
     pending = [ask_large(session) for session in "abcd"]
     assert code(lambda: ask_large("e")) == "limit_exceeded"
