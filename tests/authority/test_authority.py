@@ -852,6 +852,23 @@ def test_an_approval_is_for_no_other_call(world, name, args):
 
 
 @pytest.mark.starts_processes
+def test_a_call_repeated_with_an_approval_that_is_pending_for_another_reason_is_asked_anew(world):
+    world.rules(ask=["Write"])
+    with world.runtime() as runtime:
+        old = ask(runtime, "write_file", path="a", content="x")
+        world.rules(ask=["Write(path:a)"])
+
+        error = repeat(runtime, old, "write_file", path="a", content="x").error
+        assert error is not None
+        new = str(error.details["approval"])
+        answer(world, new, "yes")
+
+        assert (error.code, "Write(path:a)" in error.message) == ("approval_required", True)
+        assert new != old
+        assert code(repeat(runtime, old, "write_file", path="a", content="x")) == "approval_timeout"
+        assert code(repeat(runtime, new, "write_file", path="a", content="x")) == "ok"
+
+
 def test_an_approval_is_for_no_other_session(world):
     world.rules(ask=["Write"])
     with world.runtime() as runtime:

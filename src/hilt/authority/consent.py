@@ -88,17 +88,18 @@ class Consent:
 
         The approval is bound to all arguments and to `sight`; `look` computes it again after the answer.
         """
-        from hilt.state.approvals import call_digest
+        from hilt.state.approvals import call_digest, is_outdated
 
         files = sight.files
         digest = call_digest(asked.tool, args, files)
         approvals, workspace = self._approvals(), self._place.id
         if asked.preview and approvals.consume_approval(workspace, ctx.session, digest, "preview"):
             raise PreviewWanted
-        if call.approval is not None:
-            approval: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
-        else:
+        approval: Approval | None = None
+        if call.approval is None:
             approval = approvals.consume_approval(workspace, ctx.session, digest)
+        elif not is_outdated(given := approvals.find(call.approval), asked):
+            approval = approvals.use(given.id, workspace, ctx.session, digest)
         if approval is not None:
             return approval.answered_by or "approval"
         answer = self._answered(asked, digest, ctx)

@@ -126,7 +126,7 @@ class Approvals:
             _expire(db, now)
             for approval in _select(db, "workspace=? AND digest=? AND state='pending'", (workspace, digest)):
                 if _is_for(approval, session):
-                    if _grounds(approval.asked) == _grounds(asked):
+                    if not is_outdated(approval, asked):
                         return approval
                     db.execute("UPDATE approvals SET state='expired', expires_at=? WHERE id=?", (now, approval.id))
             query = (
@@ -407,6 +407,11 @@ def _encoded(asked: ApprovalRequest) -> str:
 
 def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def is_outdated(approval: Approval, asked: ApprovalRequest) -> bool:
+    """Whether a call that is pending would now be asked about for another reason."""
+    return approval.state == "pending" and _grounds(approval.asked) != _grounds(asked)
 
 
 def _grounds(asked: ApprovalRequest) -> tuple[object, ...]:
