@@ -437,6 +437,12 @@ def test_shell_arithmetic_accepts_only_integers(run, shell, body):
         assert err == "", out
 
 
+@pytest.mark.parametrize("text", ["y" * 2_000_000, "{{ v }}" * 200_000])
+def test_a_long_script_with_placeholders_is_rejected_before_it_is_parsed(text):
+    with pytest.raises(Unbindable, match="longer than 65536 characters"):
+        bind(f"{text}\necho {{{{ v }}}}\n", ["v"], shell="bash")
+
+
 def test_arithmetic_in_an_omitted_section_is_not_checked():
     template = bind("{{# y }}echo $(( {{ x }} )){{/ y }}", {"x", "y"}, shell="bash")
 

@@ -12,7 +12,17 @@ from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any, Literal, NamedTuple
 
-from hilt.custom.templates.placeholders import Manner, Mark, Part, Reference, Shell, present, split
+from hilt.custom.templates.placeholders import (
+    Manner,
+    Mark,
+    Part,
+    Reference,
+    Shell,
+    Unbindable,
+    has_marks,
+    present,
+    split,
+)
 from hilt.errors import ToolError
 
 # the kind of a value: any string, a list of strings, one of the strings in the tool's file, a number
@@ -54,6 +64,8 @@ def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, is_v
 
     With `is_validated`, the body was validated before, and only what a call needs is parsed.
     """
+    if len(body) > CHECKED_CHARACTERS and has_marks(body, names):
+        raise Unbindable(f"a script with placeholders is longer than {CHECKED_CHARACTERS} characters", line)
     prefix = "_hilt_"
     while prefix in body:
         prefix += "_"

@@ -51,15 +51,23 @@ Part = str | Reference
 Items = list[tuple[str | Mark, int]]  # characters and marks, with their offsets
 
 
+def has_marks(body: str, names: Collection[str]) -> bool:
+    """Whether a script has a mark."""
+    return next(_marks(body, names), None) is not None
+
+
+def _marks(body: str, names: Collection[str]) -> Iterator[re.Match[str]]:
+    return (match for match in _MARK.finditer(body) if "-" not in match[2] or match[2] in names)
+
+
 def split(body: str, names: Collection[str]) -> Items:
     """Return the characters and marks of a script. A name with a dash is a mark only if a parameter has that name."""
     items: Items = []
     end = 0
-    for match in _MARK.finditer(body):
-        if "-" not in match[2] or match[2] in names:
-            items += zip(body[end : match.start()], range(end, match.start()), strict=True)
-            items.append((Mark(match[1], match[2], match[0]), match.start()))
-            end = match.end()
+    for match in _marks(body, names):
+        items += zip(body[end : match.start()], range(end, match.start()), strict=True)
+        items.append((Mark(match[1], match[2], match[0]), match.start()))
+        end = match.end()
     return [*items, *zip(body[end:], range(end, len(body)), strict=True)]
 
 
