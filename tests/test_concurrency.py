@@ -149,7 +149,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
         ),
         (
             "INSERT INTO audit SELECT 25, at, workspace, session, tool, digest, decision, reason, approver, outcome, "
-            "micros, agent, contacts, call, run, parent, hash FROM audit WHERE seq=24",
+            "micros, hash, agent, contacts, call, run, parent FROM audit WHERE seq=24",
             25,
         ),
     ],

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from hilt.call import ApprovalRequest
 from hilt.errors import ToolError
 from hilt.state.approvals import Approval, Approvals, attend, call_digest, refusal
+from hilt.state.db import Database
+from hilt.state.tables import MIGRATIONS
 from tests.databases import connected
 from tests.state.asking import CALL, DIGEST
 
@@ -453,6 +455,19 @@ def test_an_always_answer_is_stored_for_the_folder_of_the_command(approvals):
     assert [grant.folder for grant in approvals.grants("w")] == ["/w/sub"]
 
 
+def test_grants_from_a_database_without_folders_are_kept(tmp_path):
+    path = str(tmp_path / "state.db")
+    old = Database(path, MIGRATIONS[:2], durable=True)
+    row = ("0123456789ab", "w", "Read", "/w", "me", 1, None)
+    old.write(lambda db: db.execute("INSERT INTO grants VALUES (?,?,?,?,?,?,?)", row))
+    old.close()
+
+    approvals = Approvals(str(tmp_path))
+    approvals.add_grant("w", "Read", by="me", folder="/w/sub")
+    assert [(grant.rule, grant.folder) for grant in approvals.grants("w")] == [("Read", "/w"), ("Read", "/w/sub")]
+    approvals.close()
+
+
 def test_a_grant_ends_when_it_expires_or_is_revoked(approvals):
     approvals.add_grant("w", "Past", by="me", expires=time.time_ns() - 1)
     future = approvals.add_grant("w", "Future", by="me", expires=time.time_ns() + 10**12)
@@ -560,6 +575,43 @@ def test_only_one_of_many_processes_uses_an_approval(approvals, tmp_path):
     outcomes = Counter(together("use", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
 
     assert outcomes == {"used": 1, "denied": PROCESSES - 1}
+
+
+# --- older databases ----------------------------------------------------------------------------------------------
+
+
+def test_an_older_database_without_approvals_opens_and_keeps_its_history(base):
+    from hilt.state.tables import MIGRATIONS
+    from hilt.testing import temporary_runtime
+
+    with temporary_runtime(base) as (runtime, folder):
+        folder.write("a.txt", "old\n")
+        assert runtime.call("write_file", path="a.txt", content="new\n").ok
+    path = os.path.join(base, "state", "state.db")
+    names = "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'"
+    with connected(":memory:") as first:
+        first.executescript(MIGRATIONS[0])
+        original = {name for (name,) in first.execute(names)}
+    first.close()
+    with connected(path) as db:
+        for (table,) in db.execute(names).fetchall():
+            if table not in original:
+                db.execute(f"DROP TABLE {table}")
+        db.execute("DROP INDEX changes_of_run")
+        for column in ("call", "layer", "began", "previewed", "run", "parent", "agent"):
+            db.execute(f"ALTER TABLE changes DROP COLUMN {column}")
+        db.execute("PRAGMA user_version=1")
+    db.close()
+
+    approvals = Approvals(os.path.join(base, "state"))
+    assert ask(approvals).state == "pending"
+    approvals.close()
+
+    with temporary_runtime(base) as (runtime, folder):
+        assert runtime.call("undo", action="list").data["total"] == 1
+    with connected(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
+    db.close()
 
 
 def test_an_asker_may_import_its_answer_from_here():

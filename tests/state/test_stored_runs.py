@@ -9,6 +9,7 @@ import pytest
 
 from hilt.call import ApprovalRequest, Origin
 from hilt.state.approvals import Approvals
+from hilt.state.db import Database
 from hilt.state.history import History
 from hilt.state.spending import Spending
 from hilt.state.stored_runs import KEPT_DAYS, RunCost, Runs, StoredRun, note
@@ -22,11 +23,63 @@ def state(tmp_path) -> str:
     return str(tmp_path / "state")
 
 
+def old_database(state: str) -> Database:
+    return Database(os.path.join(state, "state.db"), MIGRATIONS[: BEFORE_RUNS - 1], durable=True)
+
+
+def add_agent(db: Database, id: str, parent: str, workspace: str = "w") -> None:
+    names = "workspace, id, parent, caller, depth, kind, name, title, status, owner, answers, input_tokens"
+    names += ", output_tokens, created, changed, error_code, settings, profile, prompt, answer"
+    values = (workspace, id, parent, parent, 1, "call", "general", "", "completed", "", 1, 0, 0, 1, 1, "", "{}", "[]")
+    marks = ",".join("?" * 20)
+    db.write(lambda it: it.execute(f"INSERT INTO agents ({names}) VALUES ({marks})", (*values, "", "")))
+
+
+def add_change(db: Database, id: str, session: str, at: int, workspace: str = "w") -> None:
+    query = "INSERT INTO changes (id, workspace, session, operation, at, bytes, open) VALUES (?,?,?,?,?,0,0)"
+    db.write(lambda it: it.execute(query, (id, workspace, session, "write_file", at)))
+
+
 def carried(state: str, table: str) -> list[tuple[str, ...]]:
     """Return session, run, parent and agent of the rows of a table."""
     query = f"SELECT session, run, parent, agent FROM {table}"
     with closing(open_state(state)) as db:
         return db.read(lambda it: it.execute(query).fetchall())
+
+
+def test_what_was_stored_before_belongs_to_the_run_of_its_session(state):
+    with closing(old_database(state)) as old:
+        add_agent(old, "agent_a", "main")
+        add_agent(old, "agent_b", "agent_a")
+        add_agent(old, "agent_b", "other", "elsewhere")
+        for id, session, at in [("1", "main", 5), ("2", "agent_a", 7), ("3", "agent_b", 9), ("4", "agent_gone", 6)]:
+            add_change(old, id, session, at)
+        add_change(old, "5", "agent_b", 8, "elsewhere")
+        query = "INSERT INTO approvals VALUES ('a','w','agent_b','d','{}','pending','','',3,NULL,99,'')"
+        old.write(lambda db: db.execute(query))
+
+    with closing(open_state(state)) as db:
+        changes = db.read(lambda it: it.execute("SELECT id, run, parent, agent FROM changes ORDER BY id").fetchall())
+        approvals = db.read(lambda it: it.execute("SELECT id, run, parent, agent FROM approvals").fetchall())
+        stored = db.read(lambda it: it.execute("SELECT * FROM runs ORDER BY workspace, id").fetchall())
+
+    assert changes == [
+        ("1", "main", "", ""),
+        ("2", "main", "", "agent_a"),
+        ("3", "main", "", "agent_b"),
+        ("4", "agent_gone", "", ""),
+        ("5", "other", "", "agent_b"),
+    ]
+    assert approvals == [("a", "main", "", "agent_b")]
+    assert stored == [("elsewhere", "other", 8, 8), ("w", "agent_gone", 6, 6), ("w", "main", 3, 9)]
+
+
+def test_an_empty_old_database_is_migrated(state):
+    with closing(old_database(state)) as old:
+        old.write(lambda db: None)
+
+    with closing(Runs(state, "w")) as store:
+        assert (store.newest(10), store.get("main")) == ([], None)
 
 
 def test_a_missing_database_has_no_runs_and_is_not_created(state):

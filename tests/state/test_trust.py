@@ -8,6 +8,8 @@ import pytest
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.loaders import MAX_BYTES, ProjectFile
+from hilt.state.db import Database
+from hilt.state.tables import MIGRATIONS
 from hilt.state.trust import Trust, trusts_all
 
 
@@ -84,6 +86,20 @@ def test_a_file_too_large_to_review_cannot_be_trusted(trust):
         trust.trust(FILE, b"x" * (MAX_BYTES + 1))
 
     assert caught.value.code == "file_too_large"
+
+
+def test_trust_that_was_stored_by_resolved_path_is_not_kept(tmp_path):
+    path = str(tmp_path / "state" / "state.db")
+    older = next(number for number, text in enumerate(MIGRATIONS) if "trusted_files" in text)
+    row = (os.fsencode(FILE.full), "rules", sha256(b"x"), b"x", 1)
+    database = Database(path, MIGRATIONS[:older], durable=True)
+    database.write(lambda db: db.execute("INSERT INTO trusted VALUES (?,?,?,?,?)", row))
+    database.close()
+
+    trust = Trust(str(tmp_path / "state"))
+
+    assert (trust.list(), trust.is_trusted(FILE, sha256(b"x"))) == ([], False)
+    trust.close()
 
 
 @pytest.mark.parametrize("value, everything", [(None, False), ("", False), ("all", True)])

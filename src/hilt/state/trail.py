@@ -52,25 +52,31 @@ _SECOND = 1_000_000_000
 _HOUR = 3600 * _SECOND
 _DAY = 24 * _HOUR
 
-# marks: the last row removed, and the row that records the removal; `removed` are the totals of removed rows
 MIGRATIONS = (
     """CREATE TABLE audit (
          seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, workspace TEXT NOT NULL, session TEXT NOT NULL,
          tool TEXT NOT NULL, digest TEXT NOT NULL, decision TEXT NOT NULL, reason TEXT NOT NULL,
-         approver TEXT NOT NULL, outcome TEXT NOT NULL, micros INTEGER NOT NULL, agent TEXT NOT NULL,
-         contacts TEXT NOT NULL, call TEXT NOT NULL, run TEXT NOT NULL, parent TEXT NOT NULL, hash BLOB NOT NULL);
+         approver TEXT NOT NULL, outcome TEXT NOT NULL, micros INTEGER NOT NULL, hash BLOB NOT NULL);
 CREATE TABLE stamps (
          workspace TEXT NOT NULL, session TEXT NOT NULL, path TEXT NOT NULL,
          size INTEGER NOT NULL, mtime INTEGER NOT NULL, hash BLOB,
          PRIMARY KEY (workspace, session, path)) WITHOUT ROWID;
 CREATE TABLE sessions (
          workspace TEXT NOT NULL, session TEXT NOT NULL, started INTEGER NOT NULL, used INTEGER NOT NULL,
-         PRIMARY KEY (workspace, session)) WITHOUT ROWID;
+         PRIMARY KEY (workspace, session)) WITHOUT ROWID""",
+    # marks: the row after which the head file exists; the last row removed, and the row that records the removal
+    """ALTER TABLE audit ADD COLUMN agent TEXT NOT NULL DEFAULT '';
 CREATE TABLE marks (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
+INSERT INTO marks SELECT 'headed', coalesce(max(seq), 0), x'' FROM audit;
 CREATE TABLE removed (
          tool TEXT NOT NULL, status TEXT NOT NULL, bound INTEGER NOT NULL,
          calls INTEGER NOT NULL, micros INTEGER NOT NULL,
          PRIMARY KEY (tool, status, bound)) WITHOUT ROWID""",
+    "ALTER TABLE audit ADD COLUMN contacts TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE audit ADD COLUMN call TEXT NOT NULL DEFAULT ''",
+    # rows without a run belong to the run of their session
+    """ALTER TABLE audit ADD COLUMN run TEXT NOT NULL DEFAULT '';
+ALTER TABLE audit ADD COLUMN parent TEXT NOT NULL DEFAULT ''""",
 )
 
 
@@ -90,7 +96,7 @@ class TrailEntry(NamedTuple):
     agent: str = ""  # whose session it is, if an agent's
     contacts: str = ""  # hosts that the call connected to, each with its address
     call: str = ""  # the caller's id for the call
-    run: str = ""  # the run of the call
+    run: str = ""  # the run of the call; empty in old rows, which belong to the run of their session
     parent: str = ""  # the id of the call that started the agent
 
 
@@ -140,8 +146,18 @@ def digest(args: object) -> str:
 
 def chain_hash(previous: bytes, entry: TrailEntry) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
-    # the lengths separate the fields, whatever they contain
-    text = ",".join(f"{len(field)}:{field}" for field in map(str, entry))
+    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, *later = entry
+    at, micros = str(at), str(micros)  # type: ignore[assignment]
+    # the lengths separate the fields, whatever they contain; written out for speed
+    text = (
+        f"{len(at)}:{at},{len(workspace)}:{workspace},{len(session)}:{session},{len(tool)}:{tool},{len(args)}:{args},"  # type: ignore[arg-type]
+        f"{len(decision)}:{decision},{len(reason)}:{reason},{len(approver)}:{approver},{len(outcome)}:{outcome},"
+        f"{len(micros)}:{micros}"  # type: ignore[arg-type]
+    )
+    while later and later[-1] == "":  # rows written before these columns existed keep their hashes
+        later.pop()
+    for field in later:
+        text += f",{len(field)}:{field}"
     return sha256(previous + text.encode("utf-8", "surrogatepass"))
 
 
@@ -402,18 +418,14 @@ class Trail:
         """
         conditions = ["at>=?", "seq>?", "seq<?"]
         values: list[Any] = [min(int(since * 1_000_000_000), _LAST), after, before]
-        equal = {
-            "tool": tool,
-            "session": session,
-            "agent": agent,
-            "workspace": workspace,
-            "outcome": outcome,
-            "run": run,
-        }
-        for column, value in {**equal, "outcome": outcome}.items():
+        equal = {"tool": tool, "session": session, "agent": agent, "workspace": workspace, "outcome": outcome}
+        for column, value in equal.items():
             if value is not None:
                 conditions.append(f"{column}=?")
                 values.append(value)
+        if run is not None:
+            conditions.append("(run=? OR run='' AND session=?)")
+            values += [run, run]
         if text is not None:
             joined = "tool||char(10)||session||char(10)||reason||char(10)||approver||char(10)||outcome"
             conditions.append(f"instr(lower({joined}), lower(?))>0")

@@ -24,8 +24,9 @@ class Break(NamedTuple):
 
 
 class ChainMarks(NamedTuple):
-    """Where the chain begins."""
+    """Where the chain begins, and the row after which the head file must exist."""
 
+    headed: int
     removed: int
     hash: bytes
     removal_row: int  # the row that records the removal
@@ -36,7 +37,7 @@ class ChainMarks(NamedTuple):
         rows = db.execute("SELECT name, seq, hash FROM marks").fetchall()
         marks = {name: (seq, hash) for name, seq, hash in rows}
         missing = (0, b"")
-        return cls(*marks.get("removed", missing), marks.get("said", missing)[0])
+        return cls(marks.get("headed", missing)[0], *marks.get("removed", missing), marks.get("said", missing)[0])
 
 
 def find_breaks(
@@ -66,7 +67,7 @@ def find_breaks(
         if row.seq > last + 1:
             gap = f"it and the rows up to {row.seq - 1} are" if row.seq > last + 2 else "it is"
             yield Break(last + 1, f"{gap} missing")
-        elif row.hash != chain_hash(previous, row.entry):
+        elif not _follows(row, previous, chain_hash):
             yield Break(row.seq, "it, or a row before it, was changed or moved")
         elif noted.get(row.seq, row.hash) != row.hash or witnessed.get(row.seq, row.hash) != row.hash:
             yield Break(row.seq, _REBUILT)
@@ -79,11 +80,18 @@ def find_breaks(
     if not removal_recorded:
         yield Break(marks.removed, "no row records that the rows up to it were removed")
     # the newest row may lack its note, if others have theirs: the next one completes that
-    unnoted = [seq for seq in range(max(end - SLOTS, 0) + 1, end + (not noted)) if seq not in noted]
-    if last and not has_head():
+    unnoted = [seq for seq in range(max(marks.headed, end - SLOTS, 0) + 1, end + (not noted)) if seq not in noted]
+    if last > marks.headed and not has_head():
         yield Break(last, "trail.db.head, which records the newest rows, is missing")
     elif unnoted:
         rows_text = f"row {unnoted[0]}" if len(unnoted) == 1 else f"{len(unnoted)} of them"
         yield Break(
             unnoted[0], f"trail.db.head, which records the newest rows, lacks {rows_text}; later rows may be lost"
         )
+
+
+def _follows(row: Row, previous: bytes, chain_hash: Callable[[bytes, TrailEntry], bytes]) -> bool:
+    try:
+        return row.hash == chain_hash(previous, row.entry)
+    except TypeError:
+        return False  # invalid values in the row
