@@ -13,9 +13,10 @@ from hilt.state.db import Database
 from hilt.state.history import History
 from hilt.state.spending import Spending
 from hilt.state.stored_runs import KEPT_DAYS, RunCost, Runs, StoredRun, note
-from hilt.state.tables import open_state
+from hilt.state.tables import MIGRATIONS, open_state
 
 DAY = 86_400 * 1_000_000_000
+BEFORE_RUNS = next(number for number, text in enumerate(MIGRATIONS) if "CREATE TABLE runs" in text)
 
 
 @pytest.fixture
