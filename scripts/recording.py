@@ -1,4 +1,4 @@
-"""Record the animation in the README: an agent asks, patches and tests, and the change is undone.
+"""Record the animation in the README: an agent asks before an edit, and the change is undone. It lasts 10 seconds.
 
     python -m scripts.recording CAST       write the recording to a file, in asciinema's format
 
@@ -23,9 +23,9 @@ from pathlib import Path
 
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
 
-ROWS, COLUMNS = 27, 84
+ROWS, COLUMNS = 27, 80
 PROMPT = "\x1b[1;32m$\x1b[0m "
-KEY_SECONDS, READING_SECONDS, ANSWER_SECONDS = 0.045, 1.6, 2.8
+KEY_SECONDS, READING_SECONDS, ANSWER_SECONDS = 0.03, 1.1, 2.0
 SILENCE_SECONDS = 30.0
 
 PATCH = """\
@@ -35,24 +35,17 @@ PATCH = """\
  def total(prices):
 -    return sum(prices)
 +    return round(sum(prices) * 1.19, 2)
-*** Add File: test_price.py
-+from price import total
-+
-+assert total([100]) == 119
 *** End Patch
 """
 
 TURNS = [
-    Turn(calls=[ScriptedCall("read_file", {"path": "price.py"})]),
     Turn(calls=[ScriptedCall("apply_patch", {"patch": PATCH})]),
-    Turn(calls=[ScriptedCall("run_shell", {"command": "python3 test_price.py && echo passed"})]),
-    Turn("Prices now include 19 % tax. I added a test; it passes."),
+    Turn("Prices now include 19 % tax."),
 ]
 
 RULES = """\
 permissions:
   ask: [apply_patch]
-  allow: ["Bash(python3:*)", "Bash(echo:*)", undo]
 """
 
 
@@ -60,7 +53,7 @@ class Recording:
     """Output with the time at which a viewer sees it."""
 
     def __init__(self) -> None:
-        self.seconds = 0.5
+        self.seconds = 0.0
         self.events: list[tuple[float, str, str]] = []
 
     def show(self, text: str, pause: float = 0.0) -> None:
@@ -69,15 +62,18 @@ class Recording:
         self.seconds += pause
 
     def type(self, text: str) -> None:
-        """Add a prompt and a command, key by key."""
-        self.show(PROMPT, 0.6)
-        for key in text:
-            self.show(key, KEY_SECONDS)
-        self.show("\r\n", 0.4)
+        """Add a prompt and a command, key by key; the first command at once, so that the first frame says something."""
+        if self.events:
+            self.show(PROMPT, 0.3)
+            for key in text:
+                self.show(key, KEY_SECONDS)
+        else:
+            self.show(PROMPT + text, 0.6)
+        self.show("\r\n", 0.2)
 
     def write(self, path: str) -> None:
         """Write the recording."""
-        self.show(PROMPT, 3.0)
+        self.show(PROMPT, 1.0)
         self.show("")  # the last frame stays for a while
         head = {"version": 2, "width": COLUMNS, "height": ROWS, "env": {"TERM": "xterm-256color"}}
         lines = [json.dumps(head), *(json.dumps(event) for event in self.events)]
@@ -143,8 +139,8 @@ def main(path: str) -> None:
             "HILT_MODEL_BASE_URL": server.openai_url,
         }
         recording = Recording()
-        run(recording, "hilt run 'Prices should include 19 % tax. Add a test.'", folder, env, ["y"])
-        run(recording, "hilt undo last", folder, env, ["y"])
+        run(recording, "hilt run 'Prices should include 19 % tax'", folder, env, ["y"])
+        run(recording, "hilt undo last --yes", folder, env)
         run(recording, "cat price.py", folder, env)
         recording.write(path)
 

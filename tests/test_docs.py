@@ -308,9 +308,12 @@ def test_the_animation_of_the_readme_can_be_recorded(tmp_path):
     head, *events = [json.loads(line) for line in cast.read_text(encoding="utf-8").splitlines()]
     printed = "".join(text for _, _, text in events)
     assert head["version"] == 2
-    for text in ("wants to change files", "Undo it?", "deleted test_price.py"):
+    for text in ("wants to change files", "restored 1 file"):
         assert text in printed
     assert "/tmp/" not in printed
+    assert events[0][0] == 0
+    assert "hilt run" in events[0][2]  # the first frame says something
+    assert 8 < events[-1][0] < 12
 
 
 def test_the_animation_of_the_readme_is_small():

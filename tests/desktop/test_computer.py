@@ -6,11 +6,13 @@ import base64
 import io
 import os
 import re
+import signal
 import threading
 
 import pytest
 
 from hilt.call import Call
+from hilt.desktop.x11 import input as x11_input
 from hilt.testing import temporary_runtime
 from tests.desktop.x_session import Agent, number_in, place_in
 from tests.marks import wait_until
@@ -63,6 +65,19 @@ def test_any_text_is_typed_into_a_field(form, agent, text):
 
     assert form.seen("entered") == [text]
     assert agent.find("text Name").startswith("#")
+
+
+def test_typing_waits_for_each_key_and_stops_if_the_program_hangs(form, agent, monkeypatch):
+    monkeypatch.setattr(x11_input, "HANG_SECONDS", 0.5)
+    agent.ok("click", element=agent.number('"Name"'))
+    os.kill(form.pid, signal.SIGSTOP)
+    try:
+        result = agent("type", text="漢字")
+    finally:
+        os.kill(form.pid, signal.SIGCONT)
+
+    # the second key would be looked up in a mapping that no longer has it
+    assert (result.error.code, "1 characters were not typed" in result.error.message) == ("timeout", True)
 
 
 def test_the_text_of_a_field_can_be_read_back(form, agent):

@@ -24,10 +24,12 @@ open(f"sub/{inner}", "w").write("made by the job")
 os.symlink(outside, "link")
 swap = ctypes.CDLL(None).renameat2
 print("on", flush=True)
+started = time.monotonic()
 while True:
     swap(-100, b"sub", -100, b"link", 2)
-    # long enough for one half of a plan, and short enough to change before the other half
-    time.sleep(random.random() * 0.01)
+    # long enough for one half of a plan, and short enough to change before the other half; longer and longer on a busy
+    # machine, where a plan takes so long that no command would ever start
+    time.sleep(random.random() * 0.01 * (1 + (time.monotonic() - started) / 10))
 """
 
 
@@ -50,15 +52,17 @@ def swap_and_start(
     starts: int = STARTS,
     before: Callable[[], None] = lambda: None,
 ) -> list[str]:
-    """Run a swapping job and many commands at the same time; return the output of those that were started."""
+    """Run a swapping job and commands at the same time, until one has started; return the output of those that have."""
     # the outside folder looks as the plan expects
     for path in (inner, ".git/config", ".git/hooks/x", ".git/worktrees/w/x", ".git/modules/x/HEAD"):
         box.write(f"{outside}/{path}", "")
     box.write("ws/swap.py", SWAP)
     job = box.start(f"mkdir -p deep/er; cd deep/er; exec python3 ../../swap.py {inner} ../../../{outside}")
-    printed = []
+    printed: list[str] = []
     try:
-        for _ in range(starts):
+        attempts = 0
+        while attempts < starts or not any(output.endswith("ran\n") for output in printed):
+            attempts += 1
             with suppress(Busy):
                 before()
                 printed.append(box.run(script).output)

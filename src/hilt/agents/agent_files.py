@@ -75,7 +75,7 @@ class AgentDefinitions(NamedTuple):
             path = utf8_path(self.untrusted[key])
             raise ToolError(
                 "untrusted",
-                f"The agent {key} is not available: the user has not trusted {path}.",
+                f"The agent {key} is not available: {path} is not trusted.",
                 suggestion=f"Ask the user to review it: {command('trust', path)}",
             )
         raise unknown("agent", name, self.known)

@@ -41,7 +41,7 @@ class CustomTools(NamedTuple):
         if reason is not None:
             raise ToolError(
                 "untrusted",
-                f"The tool {name} is not loaded: the user has not trusted the current content of {reason.path}.",
+                f"The tool {name} is not loaded: the current content of {reason.path} is not trusted.",
                 suggestion=f"Ask the user to run: {command('tools', 'trust', reason.path)}",
                 file=reason.path,
             )

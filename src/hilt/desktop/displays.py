@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 from hilt.errors import ToolError
+from hilt.installer import add_command
 
 IS_MAC = sys.platform == "darwin"
 _REQUIRED_MODULES = ("Quartz", "ApplicationServices", "PIL") if IS_MAC else ("xcffib", "jeepney", "PIL")
@@ -21,7 +22,7 @@ def find_display(environ: Mapping[str, str], chosen: str | None) -> str:
         raise ToolError(
             "runtime_missing",
             f"Desktop control needs the extra desktop: {', '.join(missing)} is missing.",
-            suggestion="Ask the user to install it: pip install 'hilt[desktop]'",
+            suggestion=f"Ask the user to install it: {add_command('desktop')}",
         )
     return display
 

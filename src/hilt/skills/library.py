@@ -56,8 +56,8 @@ class Unreviewed(NamedTuple):
         count = len(self.files)
         return ToolError(
             "untrusted",
-            f"The {self.kind} {self.name} is not loaded: the user has not trusted the current content of "
-            f"{utf8_path(self.path)} ({count} new, changed or removed file{'s' * (count != 1)}).",
+            f"The {self.kind} {self.name} is not loaded: the current content of {utf8_path(self.path)} is not "
+            f"trusted ({count} new, changed or removed file{'s' * (count != 1)}).",
             suggestion=f"Ask the user to review it: {command('trust', utf8_path(self.path))}",
             files=[utf8_path(file) for file in self.files[:NAMES_MAX]],
         )

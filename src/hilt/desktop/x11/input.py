@@ -30,6 +30,7 @@ PRESS_SECONDS = 0.03  # how long a button or key is down
 HOVER_SECONDS = 0.04  # between moving the pointer and the press
 STEP_SECONDS = 0.01  # between two points of a drag
 SETTLE_SECONDS = 5.0  # how long to wait for a program to handle the input
+HANG_SECONDS = 60.0  # the same between two keys: after that, the program hangs
 QUIET_SECONDS = 0.2  # the same for programs that do not answer pings
 MODIFIER_SECONDS = 1.0  # how long to wait until the user releases a modifier
 ACTIVATE_SECONDS = 2.0
@@ -143,7 +144,6 @@ class XInput:
     def _type(self, text: str, keymap: Keymap, delay: float, pause: Pause) -> None:
         focused = self._screen.focused()
         window = self._screen.client(focused[0]) if focused else 0
-        is_answering = bool(window)
         while text:
             keymap.borrow(text)
             typed = 0
@@ -158,10 +158,15 @@ class XInput:
                 if stroke.shift:
                     self._release("key", keymap.key("shift").code)
                 typed += 1
-                # wait after each key: a slow program may mix up queued keys
-                is_answering = is_answering and self._ping(window, pause)
+                # wait after each key: a slow program looks up the mapping of a key when it handles the press, which
+                # may have changed by then
+                if window and not self._ping(window, pause, HANG_SECONDS) and self._answers_pings(window):
+                    raise ToolError(
+                        "timeout",
+                        f"The program with the focus does not respond. {len(text) - typed} characters were not typed.",
+                        suggestion="Take a screenshot, and read what was typed before you type the rest.",
+                    )
                 pause(delay)
-            # a program looks up the mapping of a key when it handles the press
             self._settle(self._screen.focused(), pause)
             text = text[typed:]
 
@@ -318,19 +323,23 @@ class XInput:
         if not chain or not self._ping(self._screen.client(chain[0]), pause):
             pause(QUIET_SECONDS)
 
-    def _ping(self, window: int, pause: Pause) -> bool:
+    def _answers_pings(self, window: int) -> bool:
+        """Whether a program says that it answers pings."""
+        return self._connection.atom("_NET_WM_PING") in self._connection.numbers(window, "WM_PROTOCOLS")
+
+    def _ping(self, window: int, pause: Pause, patience: float = SETTLE_SECONDS) -> bool:
         """Wait for a program's reply to a ping, which it sends after handling earlier input; return False on timeout.
 
         This is the ping of window managers: the program sends the message back to the root window.
         """
-        if self._connection.atom("_NET_WM_PING") not in self._connection.numbers(window, "WM_PROTOCOLS"):
+        if not self._answers_pings(window):
             return False
         listener = self._ping_listener()
         ping, stamp = listener.atom("_NET_WM_PING"), int.from_bytes(os.urandom(3), "big")
         message = _message(window, listener.atom("WM_PROTOCOLS"), [ping, stamp, window, 0, 0])
         listener.core.SendEvent(False, window, EventMask.NoEvent, message)  # noqa: FBT003
         listener.x.flush()
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             try:
                 event = listener.x.poll_for_event()
