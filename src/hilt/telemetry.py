@@ -9,13 +9,13 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hilt import __version__
 from hilt.state.trail import TrailEntry
 from hilt.state.usage import BOUNDS_MS, UNKNOWN
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import MetricReader
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -39,13 +39,14 @@ class Telemetry:
 
     def __call__(self, entry: TrailEntry, call_id: object = None) -> None:
         """Export a recorded call, with the id from its caller."""
+        from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
         ok = entry.outcome == "ok"
         # no parent: the current span of this thread is unrelated to the calling agent
         span = self._tracer.start_span(
             f"execute_tool {entry.tool}",
-            context=_empty_context(),
+            context=Context(),
             kind=SpanKind.INTERNAL,
             attributes=attributes(entry, call_id),
             start_time=entry.at - entry.micros * 1000,
@@ -119,23 +120,11 @@ def open_telemetry(environ: Mapping[str, str], endpoint: str | None = None) -> T
 def joined(spans: SpanProcessor, measurements: MetricReader, service: str | None = None) -> Telemetry:
     """Return a Telemetry with this span processor and metric reader."""
     from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
-    resource = _resource(service or "hilt")
+    names: dict[str, Any] = {"service.name": service or "hilt", "service.version": __version__}
+    resource = Resource.create({**names, "process.pid": os.getpid()})
     tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
     tracing.add_span_processor(spans)
     return Telemetry(tracing, MeterProvider([measurements], resource=resource, shutdown_on_exit=False))
-
-
-def _resource(service: str) -> Resource:
-    from opentelemetry.sdk.resources import Resource
-
-    from hilt import __version__
-
-    return Resource.create({"service.name": service, "service.version": __version__, "process.pid": os.getpid()})
-
-
-def _empty_context() -> Any:
-    from opentelemetry.context import Context
-
-    return Context()
