@@ -6,22 +6,18 @@ from http import HTTPStatus
 from typing import Any
 
 from hilt import __version__
-from hilt.schema import Schema
+from hilt.schema import INTEGER, STRING, Schema, record
 from hilt.surfaces.http.routes import WORKSPACE, Route
 
-_PROBLEM: Schema = {
-    "type": "object",
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "error_code": {"type": "string"},
-        "suggestion": {"type": "string"},
+_PROBLEM = record(
+    {
+        **dict.fromkeys(("type", "title"), STRING),
+        "status": INTEGER,
+        **dict.fromkeys(("detail", "error_code", "suggestion"), STRING),
         "first": {"description": "With 409: the answer that was given first."},
     },
-    "required": ["type", "title", "status", "detail", "error_code", "suggestion"],
-}
+    optional="first",
+)
 
 # statuses that every path may return
 _GENERAL_STATUSES = (400, 401, 403, 404, 405, 408, 413, 421, 422, 429, 431, 503)
