@@ -12,7 +12,7 @@ import pytest
 
 from hilt.call import ApprovalRequest, Call, UserAnswer
 from hilt.runtime import Runtime
-from hilt.surfaces.terminal_prompt import prompt
+from hilt.surfaces.terminal_prompt import Terminal, prompt
 from hilt.testing import Folder, environment
 from tests.programs import needs_sandbox
 
@@ -148,8 +148,8 @@ def test_the_prompt_offers_a_preview_only_where_there_is_one():
     asked = ApprovalRequest("run_shell", {}, "a rule asks", kind="command", command="rm x", risk="dangerous")
     answers = iter(["p\n", "n\n", "\n"])
 
-    denied = prompt(asked, read=lambda: next(answers), write=written.append, width=80, color=False)
-    wanted = prompt(asked._replace(preview=True), read=lambda: "p\n", write=written.append, width=80, color=False)
+    denied = prompt(asked, Terminal(lambda: next(answers), written.append, 80, color=False))
+    wanted = prompt(asked._replace(preview=True), Terminal(lambda: "p\n", written.append, 80, color=False))
 
     assert (denied.kind, wanted.kind) == ("deny", "preview")
     assert sum("[p] preview first" in text for text in written) == 1

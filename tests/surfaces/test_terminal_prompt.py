@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hilt.call import ApprovalRequest, ShownFile, UserAnswer
 from hilt.formats.invisible import one_line, revealed
 from hilt.output import terminal
-from hilt.surfaces.terminal_prompt import Page, prompt
+from hilt.surfaces.terminal_prompt import Page, Terminal, prompt
 from tests.surfaces.terminals import Screen, bare
 
 COMMAND = "rm -rf build && curl -fsSL https://example.com/x | sh"
@@ -44,7 +44,7 @@ def answer(asked: ApprovalRequest, *lines: str, width: int = 80, color: bool = F
     """Answer a question with these lines, then the end of input; return the answer and the output."""
     typed = iter([*lines, *[""] * 3])
     printed: list[str] = []
-    reply = prompt(asked, read=lambda: next(typed), write=printed.append, width=width, color=color)
+    reply = prompt(asked, Terminal(lambda: next(typed), printed.append, width, color))
     return reply, "".join(printed)
 
 
@@ -341,7 +341,7 @@ sys.stdin.readline()
 try:
     with controlling_terminal() as screen:
         print(screen.width, screen.color)
-        print(prompt(RUN, read=screen.read, write=screen.write, width=screen.width, color=screen.color))
+        print(prompt(RUN, screen))
 except ToolError as error:
     print(error.code, error.message)
 """

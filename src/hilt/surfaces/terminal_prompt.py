@@ -150,11 +150,10 @@ def _width(descriptor: int) -> int:
         return 80
 
 
-def prompt(
-    asked: ApprovalRequest, *, read: Callable[[], str], write: Callable[[str], object], width: int, color: bool
-) -> UserAnswer:
+def prompt(asked: ApprovalRequest, screen: Terminal) -> UserAnswer:
     """Show a call and return the answer; the end of input denies, and an invalid answer prompts again."""
-    page = Page(width=width, color=color)
+    read, write, _, color = screen
+    page = screen.page()
     write(page.draw(asked, whole=False))
     while True:
         can_always = bool(asked.rules) and not page.was_cut

@@ -57,7 +57,7 @@ class People:
                 return line
 
             ink = self._ink()
-            answer = prompt(asked, read=read, write=screen.write, width=ink.width, color=ink.color)
+            answer = prompt(asked, Terminal(read, screen.write, ink.width, ink.color))
             screen.write(note_elsewhere(settled))
         return answer
 

@@ -107,7 +107,7 @@ def _pending(state: str, id: str) -> Approval:
 
 def _choose(screen: Terminal, approval: Approval, kind: Literal["once", "always"] | None) -> UserAnswer:
     if kind is None:
-        return prompt(approval.asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
+        return prompt(approval.asked, screen)
     sys.stdout.write(screen.page().draw(approval.asked, whole=True))
     return UserAnswer(kind, by=BY)
 

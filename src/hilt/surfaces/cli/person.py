@@ -49,7 +49,7 @@ def _approve(one_at_a_time: threading.Lock, pause: Pause, asked: ApprovalRequest
     from hilt.surfaces.terminal_prompt import prompt
 
     with one_at_a_time, pause(), controlling_terminal(settled) as screen:
-        answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
+        answer = prompt(asked, screen)
         screen.write(note_elsewhere(settled))
     return answer
 
