@@ -55,7 +55,7 @@ SAME_LAYER: dict[str, set[str]] = {
 TYPES_FROM_ABOVE: dict[str, set[str]] = {
     "catalog": {"custom", "servers"},
     "context": {"authority", "running"},
-    "pipeline": {"active_call", "running"},
+    "pipeline": {"active_call", "authority", "running"},
     "active_call": {"running"},
     "running": {"parts"},
     "agents": {"runtime"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch, check_name, storable
@@ -17,6 +17,7 @@ from hilt.policy.decision import decide as strictest
 
 if TYPE_CHECKING:
     from hilt.active_call import ActiveCall
+    from hilt.authority.session_hooks import CallHooks
     from hilt.policy.hook_results import AfterCall, BeforeCall
     from hilt.running.world import WorkspaceWorld
 
@@ -40,22 +41,8 @@ class Decision(NamedTuple):
     votes: tuple[Vote, ...]
 
 
-class HooksAround(Protocol):
-    """The hooks around one call."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Hooks that do not run, and why."""
-
-    def before(self, prepared: Prepared) -> BeforeCall:
-        """Run the hooks before a call."""
-
-    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
-        """Run the hooks after a call with its output or error, before anything else sees it."""
-
-
 class NoHooks:
-    """The hooks of a call without hooks, and their empty results."""
+    """The hooks around a call without hooks, and their empty results."""
 
     notes: tuple[str, ...] = ()
     changed = False
@@ -293,7 +280,7 @@ def answered(
 
 
 def run(
-    active: ActiveCall, world: WorkspaceWorld, prepared: Prepared, ctx: Context, hooks: HooksAround
+    active: ActiveCall, world: WorkspaceWorld, prepared: Prepared, ctx: Context, hooks: CallHooks | NoHooks
 ) -> Generator[Paths, None, tuple[Output, AfterCall]]:
     """Run the tool and then the hooks after it, which may replace its result."""
     try:

@@ -23,7 +23,7 @@ from hilt.declaration import Tool
 from hilt.files.door import Door
 from hilt.lazy import Lazy
 from hilt.loaders import paths_of
-from hilt.pipeline import NO_HOOKS, Decision, HooksAround, Prepared
+from hilt.pipeline import NO_HOOKS, Decision, NoHooks, Prepared
 from hilt.policy.decision import Vote
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hilt.authority.consent import Consent
     from hilt.authority.rule_links import RuleLinks
-    from hilt.authority.session_hooks import SessionHooks
+    from hilt.authority.session_hooks import CallHooks, SessionHooks
     from hilt.listing import ListedTool
     from hilt.policy.barriers import Bars, Links
     from hilt.policy.hook_protocol import Hook
@@ -370,7 +370,7 @@ class Authority:
         own = names.get(tool.name, frozenset((tool.name,)))
         return own | names[tool.traits.ruled_as] if tool.traits.ruled_as else own
 
-    def hooks(self, ctx: Context) -> HooksAround:
+    def hooks(self, ctx: Context) -> CallHooks | NoHooks:
         """Return the hooks around a call of the session."""
         return self.session_hooks().around(ctx) if self.has_hooks(ctx.session) else NO_HOOKS
 

@@ -17,12 +17,13 @@ from hilt.call import Touch
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.files.door import Door
-from hilt.pipeline import Decision, HooksAround, Prepared, Voter
+from hilt.pipeline import Decision, NoHooks, Prepared, Voter
 from hilt.policy import modes, rules
 from hilt.policy.decision import Vote, decide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.authority.session_hooks import CallHooks
     from hilt.policy.modes import Mode
     from hilt.policy.rules import Ruling
     from hilt.policy.subject import Subject
@@ -289,11 +290,9 @@ class Explanation(NamedTuple):
 
 
 def explain(
-    prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooks: HooksAround, authority: Authority
+    prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooks: CallHooks | NoHooks, authority: Authority
 ) -> Explanation:
     """Return the decision on a call with every vote, and the hooks that would run. Nothing runs."""
-    from hilt.authority.session_hooks import CallHooks
-
     decision = pipeline.decide(prepared, ctx, voters)
     script = prepared.tool.traits.script if decision.vote.verdict != "deny" else ""
     decision = pipeline.consult(prepared, ctx, decision, runs_scripts=False)
@@ -302,7 +301,7 @@ def explain(
         decision.vote,
         decision.votes,
         prepared,
-        tuple(hooks.would_run(prepared)) if isinstance(hooks, CallHooks) else (),
+        () if isinstance(hooks, NoHooks) else tuple(hooks.would_run(prepared)),
         ctx.mode,
         (*authority.notes(), *hooks.notes),
         script or None,

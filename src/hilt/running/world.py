@@ -20,13 +20,14 @@ from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.files.door import Door
 from hilt.files.workspace import Workspace
-from hilt.pipeline import NO_HOOKS, Prepared, Voter
+from hilt.pipeline import NO_HOOKS, NoHooks, Prepared, Voter
 from hilt.policy.decision import Vote
 from hilt.running.recorder import unrecorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.principal import SessionPrincipal
+    from hilt.authority.session_hooks import CallHooks
     from hilt.desktop.control import Desktop
     from hilt.lsp.access import Languages
     from hilt.parts import Parts
@@ -118,7 +119,7 @@ class WorkspaceWorld:
                     parts.confinement.recover()
         return ctx
 
-    def hooks(self, active: ActiveCall, ctx: Context) -> pipeline.HooksAround:
+    def hooks(self, active: ActiveCall, ctx: Context) -> CallHooks | NoHooks:
         """Return the hooks around a call, and add problems of rules and hooks to its metadata."""
         if active.is_unrestricted:
             return NO_HOOKS
