@@ -136,20 +136,15 @@ def tool(
         names = frozenset(effects.split())
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
-        declared = _declared(function, names, touches, partial, timeout, output)
-        return declared._replace(writes=writes, vote=vote, traits=traits)
+        own = _declared(function, names, partial=partial)
+        touch = touches or own.touches
+        return own._replace(touches=touch, timeout=timeout, output=output, writes=writes, vote=vote, traits=traits)
 
     return declare if function is None else declare(function)
 
 
-def _declared(
-    function: Callable[..., Any],
-    effects: frozenset[str],
-    touches: Callable[[dict[str, Any]], Iterable[Touch]] | None,
-    partial: bool,
-    timeout: float,
-    output: Schema | None,
-) -> Tool:
+def _declared(function: Callable[..., Any], effects: frozenset[str], *, partial: bool) -> Tool:
+    """Return the tool that a function declares by its signature and docstring."""
     takes_context = function.__code__.co_varnames[:1] == ("ctx",) and function.__code__.co_argcount > 0
     description, schema, annotations = schemas.from_function(function, skip=int(takes_context))
     description, _, details = description.partition("\n\nDetails:\n")
@@ -174,17 +169,7 @@ def _declared(
                 touches.extend(marked_touches(property_schema, args[name], partial=partial))
         return touches
 
-    return Tool(
-        function.__name__,
-        description,
-        schema,
-        effects,
-        run,
-        touches or marked,
-        timeout=timeout,
-        output=output,
-        details=details.strip(),
-    )
+    return Tool(function.__name__, description, schema, effects, run, marked, details=details.strip())
 
 
 def _has_record(schema: Schema) -> bool:
