@@ -32,7 +32,7 @@ class AppendLog:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._directory = os.path.dirname(path)
+        self._writing = Writing(os.path.dirname(path))
         self._lock = threading.Lock()  # flock does not exclude threads that share a descriptor
         self._descriptor = -1
         self.length = 0  # in bytes, as of the last time the lock was held
@@ -43,7 +43,7 @@ class AppendLog:
         self._lock.acquire()
         try:
             while True:
-                with Writing(self._directory):
+                with self._writing:
                     if self._descriptor < 0:
                         self._descriptor = open_private(self._path)
                     _lock_file(self._descriptor)
@@ -87,7 +87,7 @@ class AppendLog:
         """Append a line."""
         mark = b"\t%016x%-64b\n" % (number, hash.hex().encode())
         line = payload + mark
-        with Writing(self._directory):
+        with self._writing:
             if os.pwrite(self._descriptor, line, self.length) < len(line):
                 os.ftruncate(self._descriptor, self.length)
                 raise OSError(errno.ENOSPC, "")
@@ -96,7 +96,7 @@ class AppendLog:
 
     def restart(self, number: int, hash: bytes) -> None:
         """Empty the log, after every row up to this one was stored in the database."""
-        with Writing(self._directory):
+        with self._writing:
             os.ftruncate(self._descriptor, 0)
         self.length = 0
         self.add(b"", number, hash)
@@ -121,7 +121,7 @@ class AppendLog:
             line = parse_line(text)
             if line is not None:
                 last, end = line, position
-        with Writing(self._directory):
+        with self._writing:
             os.ftruncate(self._descriptor, end)
         self.length = end
         return last

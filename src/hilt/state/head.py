@@ -21,7 +21,7 @@ class Head:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._directory = os.path.dirname(path)
+        self._writing = Writing(os.path.dirname(path))
         # closing the descriptor while it is in use could redirect a write to another file
         self._lock = threading.Lock()
         self._descriptor: int | None = None
@@ -41,7 +41,7 @@ class Head:
         number = last + 1
         with self._lock:
             descriptor = self._descriptor or self._open()
-            with Writing(self._directory):
+            with self._writing:
                 slot = os.pread(descriptor, 8, number % SLOTS * _WIDTH)
         # if there ever was a later row, the slot of this number has this number or a larger one
         if int.from_bytes(slot, "big") < number:
@@ -56,7 +56,7 @@ class Head:
         name = number.to_bytes(8, "big")
         with self._lock:
             descriptor = self._descriptor or self._open()
-            with Writing(self._directory):
+            with self._writing:
                 if again and os.pread(descriptor, 8, number % SLOTS * _WIDTH) >= name:
                     return
                 os.pwrite(descriptor, name + hash + name, number % SLOTS * _WIDTH)
@@ -65,7 +65,7 @@ class Head:
     def read(self) -> dict[int, bytes]:
         """Return the noted hashes by row number; empty if there is no file."""
         data = b""
-        with Writing(self._directory), suppress(FileNotFoundError), open(self._path, "rb") as file:
+        with self._writing, suppress(FileNotFoundError), open(self._path, "rb") as file:
             data = file.read(SLOTS * _WIDTH)
         hashes: dict[int, bytes] = {}
         for slot in range(len(data) // _WIDTH):
@@ -85,7 +85,7 @@ class Head:
 
     def _open(self) -> int:
         if self._descriptor is None:
-            with Writing(self._directory):
+            with self._writing:
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size < SLOTS * _WIDTH:
                     # noting a committed row must not fail because the disk is full
