@@ -374,6 +374,11 @@ def encode_result(result: Result) -> bytes:
         # the tool returned something that JSON cannot express: only this call fails
         failure = ToolError("tool_failed", f"The result cannot be encoded as JSON: {_short(str(error))}.")
         text = _COMPACT(envelope(Result(error=failure, id=result.id, request_id=result.request_id)))
+    return as_line(text)
+
+
+def as_line(text: str) -> bytes:
+    """Return JSON as one line."""
     if not text.isascii():
         # some readers treat these as line breaks and would split the reply
         text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import threading
@@ -21,16 +20,7 @@ IN_USE = "a request with this id is still active"
 UNREAD_BYTES = 16 << 20  # unread by the client; beyond this, no further requests are handled
 _CHUNK_BYTES = 1 << 20
 
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-
-
-def encoded(message: dict[str, Any] | list[dict[str, Any]]) -> bytes:
-    """Return a message as a line."""
-    text = _COMPACT(message)
-    if not text.isascii():
-        # some readers treat these as line ends, and would split the message
-        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
-    return text.encode("utf-8", "replace") + b"\n"
+_COMPACT = wire.json_encoder()
 
 
 class LineOutput:
@@ -65,7 +55,7 @@ class LineOutput:
 
     def send(self, message: dict[str, Any] | list[dict[str, Any]]) -> None:
         """Write a message."""
-        self.write(encoded(message))
+        self.write(wire.as_line(_COMPACT(message)))
 
     def write(self, data: bytes) -> None:
         """Write lines, after those in the buffer."""
