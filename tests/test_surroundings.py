@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from hilt.runtime import Runtime
 from hilt.surroundings import Surroundings
 from hilt.testing import environment
 
-PROGRAMS = ("bash", "sh", "python3", "node", "git", "env", "bwrap", "cat")
+PROGRAMS = ("bash", "sh", "python3", "node", "git", "env", "bwrap", "cat", "uname")
 
 
 class Place:
@@ -249,6 +250,21 @@ def test_a_markdown_tool_runs_nothing_that_commands_can_change(place, entry):
 
     assert place.marks() == []
     assert result.text.strip() == "ran", result.error
+
+
+@pytest.mark.starts_processes
+@pytest.mark.parametrize("library", ["openai", "anthropic"])
+def test_the_library_of_a_provider_describes_this_machine_without_a_program(place, library):
+    code = (
+        "from hilt.agents.providers import ProviderModel\n"
+        f"from {library}._base_client import platform_headers\n"
+        f"ProviderModel('{library}:m', base_url='http://127.0.0.1:9/v1', key='k', context_tokens=1)\n"
+        "platform_headers('1', platform=None)\n"
+    )
+
+    subprocess.run([sys.executable, "-c", code], env=place.environ(f"{place.planted}:/usr/bin:/bin"), check=True)
+
+    assert place.marks() == []
 
 
 @pytest.mark.starts_processes

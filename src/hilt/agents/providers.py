@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import platform
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
@@ -169,6 +170,8 @@ def _pass_on(event: object, listener: Listener) -> None:
 
 
 def _build(name: str, base_url: str | None, key: str | None, http: httpx2.AsyncClient) -> Model[Any]:
+    # the libraries of providers ask for it, and Python would start the first `uname` on PATH
+    vars(platform.uname()).setdefault("processor", platform.machine())
     kind, model_name = parse_model_id(name)
     key = key or (_NO_KEY if base_url else None)
     if kind is None:
