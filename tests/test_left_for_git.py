@@ -239,3 +239,76 @@ def test_files_that_a_job_left_when_hilt_was_killed_are_disarmed_by_the_next_cal
         git(workspace, folder)
     assert not os.path.exists(workspace.join("marker"))
     assert not os.path.lexists(workspace.join(".git/commondir"))
+
+
+@pytest.mark.starts_processes
+@pytest.mark.parametrize("folder", ["/tmp", "/var/tmp", "$HOME/.cache"])
+def test_a_link_to_a_private_folder_of_commands_is_disarmed(base, runtime, repository, folder):
+    """Its path on the host is in the table of mounts, and nothing in it is checked."""
+    os.makedirs(os.path.join(base, "home"))
+    source = f'$(while read -r _ _ _ source target _; do [ "$target" = "{folder}" ] && echo "$source"; done'
+    plant = f"git init -q {folder}/lib; printf '[core]\n\tfsmonitor = %s\n' $PWD/evil >> {folder}/lib/.git/config; "
+
+    done = runtime.call("run_shell", command=f"{plant} ln -s {source} < /proc/self/mountinfo)/lib sub")
+
+    [note] = notes_of(done)
+    assert note.startswith("sub ")
+    [disabled] = Path(repository.path).glob("sub*")
+    assert disabled.is_file()
+    assert not disabled.is_symlink()
+
+
+@pytest.mark.starts_processes
+def test_a_link_into_a_repository_is_disarmed(runtime, repository):
+    """Configuration of agents in there has names that git may use, too."""
+    done = runtime.call("run_shell", command="mkdir -p .git/logs/p/.claude; ln -s logs/p .git/p; ln -s ./.git/p sub")
+
+    [note] = notes_of(done)
+    assert note.startswith("sub ")
+
+
+@pytest.mark.starts_processes
+def test_links_that_stay_in_the_workspace_or_existed_are_kept(runtime, repository):
+    os.symlink(".git/hooks", repository.join("hooks"))
+    repository.write("lib/tool")
+
+    command = "mkdir bin; ln -s ../lib/tool bin/tool; ln -s /usr/bin/env env; ln -s $PWD/lib l"
+    done = runtime.call("run_shell", command=command)
+
+    assert notes_of(done) == []
+    assert os.path.samefile(repository.join("bin/tool"), repository.join("l/tool"))
+
+
+@pytest.mark.starts_processes
+def test_repositories_in_renamed_configuration_are_disarmed(runtime, repository):
+    done = runtime.call("run_shell", command=PLANT.replace("sub", "sub/.vscode"))
+
+    assert any(note.startswith("sub/.vscode/.git/config ") for note in notes_of(done))
+    [renamed] = Path(repository.path).glob("sub/.vscode.disabled-*")
+    git(repository, str(renamed))
+
+
+@pytest.mark.starts_processes
+def test_a_hook_that_is_changed_through_an_old_mapping_is_disarmed(runtime, repository):
+    """The file system records no time for a change of a page that is dirty already."""
+    subprocess.run(["git", "config", "core.hooksPath", ".githooks"], cwd=repository.path, check=True)
+    os.chmod(repository.write(".githooks/pre-commit", "#!/bin/sh\n" + "#" * 500), 0o755)
+    repository.write(
+        "change.py",
+        "import mmap, sys\n"
+        "file = open('.githooks/pre-commit', 'r+b')\n"
+        "page = mmap.mmap(file.fileno(), 0)\n"
+        "page[:2] = b'#!'\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "page[10:16] = b'./evil'\n",
+    )
+
+    job = runtime.call("run_shell", command="python3 change.py", run_in_background=True, tty=True).data["task_id"]
+    wait_until(lambda: "ready" in runtime.call("job_output", task_id=job, block=False).data["output"])
+    runtime.call("run_shell", command="true")  # after which the job has been checked
+    assert runtime.call("job_input", task_id=job, input="go").ok
+    runtime.call("job_output", task_id=job)
+
+    [disabled] = Path(repository.path).glob(".githooks/*.disabled-*")
+    assert b"./evil" in disabled.read_bytes()

@@ -13,16 +13,17 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from math import inf
-from time import time_ns
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
+from hilt.formats.names import fold
 from hilt.handles import Closing, exchange
+from hilt.places import RealPaths
 from hilt.sandbox import gitfiles
 from hilt.sandbox.gitfiles import HARMLESS, GitVerdict
 from hilt.sandbox.layers import LAYERS
-from hilt.sandbox.profile import is_below
-from hilt.sandbox.repositories import REFERENCES, SEQUENCES, GitReader, Part, Waypoint, waypoints_above
+from hilt.sandbox.profile import innermost, is_below
+from hilt.sandbox.repositories import SEQUENCES, GitReader, Part, Waypoint, waypoints_above
 from hilt.sandbox.sensitive import PathJudge, Search
 
 TYPE_CHECKING = False
@@ -33,15 +34,12 @@ if TYPE_CHECKING:
 MAX_NOTES = 20
 _SHOWN_CHARACTERS = 200
 _LISTED = 5  # new paths listed in one note
-_SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 _MAX_ROUNDS = 50  # of making folders accessible that a program has locked
 _MAX_TIMES = 3  # that one path may be disabled before a job is ended
 _SEQUENCES = tuple(name for names in SEQUENCES.values() for name in names)
 
 _NO_ROOTS: Mapping[str, str] = {}
 _NONE: Mapping[str, int] = {}
-
-Stamp = tuple[int, int, int]
 
 
 class Guard(NamedTuple):
@@ -61,11 +59,12 @@ class StateBefore(NamedTuple):
     """The workspace before a program starts.
 
     `absent` are names that are disabled when they appear, `above` is where git begins outside the workspace, `gitdirs`
-    are repositories that git could use, `stamps` show whether a file is unchanged, and `dangers` are digests of what
-    was dangerous already. `guarded` is configuration of agents and editors that existed, or that the sandbox prevents
-    from being created; `inodes` are those of what existed, its time of change, and those of the folders around it. If
-    it is `enforced`, the program could not change it, but rename a folder further up and make another one in its place:
-    `parents` are the inodes of the folders around it by path.
+    are repositories that git could use, and `dangers` are digests of what was dangerous already: a timestamp would not
+    show what a program writes through a mapping. `guarded` is configuration of agents and editors that existed, or that
+    the sandbox prevents from being created; `inodes` are those of what existed, its time of change, and those of the
+    folders around it. If it is `enforced`, the program could not change it, but rename a folder further up and make
+    another one in its place: `parents` are the inodes of the folders around it by path. `closed` are hilt's own
+    folders, with the private /tmp.
     """
 
     roots: list[str]
@@ -78,9 +77,9 @@ class StateBefore(NamedTuple):
     guarded: set[str]
     inodes: set[tuple[int, int, int]]
     enforced: bool
-    stamps: dict[str, Stamp]
     dangers: set[str]
     parents: Mapping[str, int] = _NONE
+    closed: Collection[str] = ()
 
 
 def disarm_new(root: str, upper: str, absent: Iterable[str], names: NameRules, judge: Judge) -> tuple[str, ...]:
@@ -105,9 +104,7 @@ def disarm_new(root: str, upper: str, absent: Iterable[str], names: NameRules, j
     configuration = *findings.guarded, *findings.sensitive
     guarded = {path for path in configuration if os.path.lexists(in_root(path)) and not os.path.islink(in_root(path))}
     watch = GitWatch(
-        StateBefore(
-            [upper], [upper], "/", [], absent_paths, [], set(), guarded, set(), enforced=False, stamps={}, dangers=set()
-        )
+        StateBefore([upper], [upper], "/", [], absent_paths, [], set(), guarded, set(), enforced=False, dangers=set())
     )
     watch.check_ended(repositories)
     watch.put_aside(configuration, names, {upper: root})
@@ -158,12 +155,12 @@ class GitWatch:
                 },
                 inodes={(*_identity(path), _identity(os.path.dirname(path))[0]) for path in configuration},
                 enforced=guard.enforces,
-                stamps={},
                 dangers=set(known),
                 parents={path: _identity(os.path.dirname(path))[0] for path in configuration},
+                closed=profile.closed,
             )
         )
-        watch._remember((*findings.repositories, *findings.inner))
+        watch._remember(watch._git_places(findings))
         return watch
 
     @property
@@ -183,16 +180,19 @@ class GitWatch:
         note_count = len(self._notes)
         try:
             repositories: list[str] = []
+            guarded: list[str] = []
             for root in self.before.roots:
                 findings = search.find_all(root, PathJudge(root, names), self._skipped)
                 for _ in range(_MAX_ROUNDS if is_over else 0):
                     if not self._unlock_all(findings.unreadable):
                         break
                     findings = search.find_all(root, PathJudge(root, names), self._skipped)
-                repositories += (*findings.repositories, *findings.inner)
-                if is_over or self.is_lasting:
-                    self.put_aside((*findings.guarded, *findings.sensitive), names)
+                repositories += self._git_places(findings)
+                guarded += (*findings.guarded, *findings.sensitive)
+            # first, because renamed folders may contain repositories
             self._check(repositories, is_over=is_over)
+            if is_over or self.is_lasting:
+                self.put_aside(guarded, names)
         except OSError as error:
             self._add_note(f"Some repositories could not be checked: {error.strerror}. Check them before you use git.")
         return tuple(self._notes[note_count:])
@@ -263,6 +263,17 @@ class GitWatch:
 
     # --- what to check
 
+    def _git_places(self, findings: Findings) -> Iterator[str]:
+        """Yield repositories, and links to where programs can write and no search looks: hilt's folders and `.git`."""
+        yield from (*findings.repositories, *findings.inner)
+        resolve = RealPaths()
+        folders = *self.before.roots, *self.before.closed
+        for link in findings.links:
+            with suppress(OSError):
+                target = resolve(os.path.join(os.path.dirname(link), os.readlink(link)))
+                if innermost(target, folders) in self.before.closed or ".git" in map(fold, target.split("/")):
+                    yield link
+
     def _remember(self, repositories: Iterable[str]) -> None:
         """Record what exists before the program starts.
 
@@ -272,9 +283,7 @@ class GitWatch:
             if part.kind in _SEQUENCES:
                 self._sequences.add(os.path.dirname(part.path))
             with suppress(OSError):
-                status = part.status()
-                self._judge(part, status, self._learn)
-                self._trust(part, status)
+                self._judge(part, part.status(), self._learn)
         self.before.gitdirs.update(self._reader.gitdirs)
 
     # --- judging
@@ -285,8 +294,7 @@ class GitWatch:
             return
         try:
             status = part.status()
-            is_same = part.kind not in REFERENCES and self.before.stamps.get(_key(part)) == _stamp(status)
-            if is_same or status.st_ctime_ns > self._until:
+            if status.st_ctime_ns > self._until:
                 return
             if not is_over and part.kind != "absent" and stat.S_ISREG(status.st_mode) and not status.st_size:
                 return  # it runs nothing, and may be a copy in progress
@@ -294,8 +302,6 @@ class GitWatch:
             if verdict.dangers:
                 self._note(part, verdict, _disable(part, verdict.cleaned, status.st_mode))
                 self._count(part, ", ".join(verdict.dangers))
-            else:
-                self._trust(part, status)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -383,11 +389,6 @@ class GitWatch:
         self.before.dangers.add(_digest(path, entry))
         return True
 
-    def _trust(self, part: Part, status: os.stat_result) -> None:
-        """Skip a file in the next check, unless a later change could have the same timestamp."""
-        if time_ns() - status.st_ctime_ns > _SETTLED_NS:
-            self.before.stamps[_key(part)] = _stamp(status)
-
     # --- places
 
     def _is_changeable(self, path: str) -> bool:
@@ -459,16 +460,6 @@ def _overlap(path: str, other: str) -> bool:
     return is_below(path, other) or is_below(other, path)
 
 
-def _key(part: Part) -> str:
-    # what is harmless in one role may not be so in another
-    return f"{part.kind} {part.path}"
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    # a program can set mtime, but not ctime
-    return status.st_dev, status.st_ino, status.st_ctime_ns
-
-
 def _disable(part: Part, cleaned: bytes | None, mode: int) -> str:
     """Rename a file, put its cleaned content in its place, if any, and return its new name."""
     suffix = os.urandom(4).hex()
@@ -476,10 +467,11 @@ def _disable(part: Part, cleaned: bytes | None, mode: int) -> str:
     with _changeable(part.folder):
         if cleaned is None:
             os.rename(part.name, new_name, src_dir_fd=part.folder, dst_dir_fd=part.folder)
+            with suppress(OSError):  # a link becomes a file: somebody may look into what it leads to
+                _write(part.folder, draft, os.fsencode(os.readlink(new_name, dir_fd=part.folder)), 0o600)
+                os.rename(draft, new_name, src_dir_fd=part.folder, dst_dir_fd=part.folder)
             return new_name
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(draft, flags, mode & 0o666, dir_fd=part.folder), "wb") as file:
-            file.write(cleaned)
+        _write(part.folder, draft, cleaned, mode & 0o666)
         try:
             # atomically, because a git process that starts in between fails if it finds no file
             if exchange(part.folder, draft, part.name):
@@ -492,6 +484,12 @@ def _disable(part: Part, cleaned: bytes | None, mode: int) -> str:
                 os.unlink(draft, dir_fd=part.folder)
             raise
     return new_name
+
+
+def _write(folder: int, name: str, data: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
+        file.write(data)
 
 
 @contextmanager

@@ -38,7 +38,6 @@ _MAX_NAMES = 200  # in a path that a file or a link contains; more would delay t
 _UNREACHABLE = (ENOENT, ENOTDIR, ELOOP, EACCES, EPERM, EINVAL, ENAMETOOLONG)
 _CONFIGS = ("config", "config.worktree")
 SEQUENCES = {"rebase-merge": ("git-rebase-todo", "strategy"), "sequencer": ("todo", "opts")}
-REFERENCES = ("gitfile", "commondir", "alternates")  # whose harmlessness depends on where they lead
 GLOBAL = (".gitconfig", ".config/git/config")  # in a home directory
 # variables that name what git reads, and how it is followed
 _VARIABLES = {

@@ -147,7 +147,7 @@ class Findings(NamedTuple):
     """What a walk found: sensitive paths, repositories, unreadable folders, and guarded paths.
 
     A repository is the path of its `.git`, or of a folder with the contents of a repository; `inner` are such folders
-    inside a `.git`.
+    inside a `.git`. `links` may lead out of the root, or into a `.git`.
     """
 
     sensitive: tuple[str, ...] = ()
@@ -155,6 +155,7 @@ class Findings(NamedTuple):
     unreadable: tuple[str, ...] = ()
     guarded: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 def join(searches: Sequence[Findings]) -> Findings:
@@ -266,6 +267,7 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
     guarded: list[str] = []
     repositories: list[str] = []
     inner: list[str] = []
+    links: list[str] = []
     parts: set[str] = set()
     below = "" if path == "." else path + "/"
     is_git = ".git" in map(fold, path.split("/"))
@@ -291,14 +293,24 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
                     guarded.append(prefix + name)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(name)
+                elif not is_git and entry.is_symlink() and not _stays_inside(os.readlink(entry.name, dir_fd=fd), below):
+                    links.append(prefix + name)
                 if folded in _REPOSITORY_PARTS:
                     parts.add(folded)
     if is_repository(parts):
         (inner if is_git else repositories).append((prefix + below).rstrip("/") or "/")
     findings = None
-    if sensitive or repositories or guarded or inner:
-        findings = Findings(tuple(sensitive), tuple(repositories), (), tuple(guarded), tuple(inner))
+    if sensitive or repositories or guarded or inner or links:
+        findings = Findings(tuple(sensitive), tuple(repositories), (), tuple(guarded), tuple(inner), tuple(links))
     return _Listing(status.st_dev, status.st_ino, status.st_ctime_ns, tuple(folders), findings)
+
+
+def _stays_inside(target: str, below: str) -> bool:
+    """Whether a link in a folder leads to a path in its root outside a `.git`, unless another link on it does not."""
+    names = target.split("/")
+    depth = next((index for index, name in enumerate(names) if name != ".."), len(names))
+    inside = not target.startswith("/") and depth <= below.count("/")
+    return inside and ".." not in names[depth:] and ".git" not in map(fold, names)
 
 
 def _too_large(root: str, max_folders: int) -> ToolError:

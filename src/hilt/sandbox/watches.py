@@ -149,8 +149,8 @@ class Watches:
             until = status.st_mtime_ns + _SILENT_SECONDS * 1e9
             watch = GitWatch(_parse(os.read(fd, status.st_size)), until)
             self._add_notes(watch.settle(self._search, names))
-        except ValueError:
-            pass  # killed while writing the record, before the program started
+        except (TypeError, ValueError):
+            pass  # killed while writing the record, before the program started; or from another version
         with suppress(OSError):
             if not name.endswith(_DEAD):
                 os.utime(fd, ns=(time_ns(), status.st_mtime_ns))
@@ -226,6 +226,5 @@ def _locked(path: str) -> Iterator[int | None]:
 def _parse(data: bytes) -> StateBefore:
     fields: dict[str, Any] = json.loads(data)
     fields["above"] = [Waypoint(*place) for place in fields["above"]]
-    fields["stamps"] = {path: tuple(stamp) for path, stamp in fields["stamps"].items()}
     fields["inodes"] = map(tuple, fields["inodes"])
     return StateBefore(**{**fields, **{name: set(fields[name]) for name in _SETS}})
