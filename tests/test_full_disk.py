@@ -287,3 +287,14 @@ def test_a_full_disk_for_other_files_is_not_missing_permission(base, words):
         full.close()
 
     assert (done.returncode, done.stderr.partition(b":")[0]) == (1, b"resource_limit"), done.stderr.decode()
+
+
+def test_nothing_is_installed_that_could_not_be_recorded(base, disk):
+    command = Command(base)
+    command.run("call", "list_dir")
+    disk.fill()
+
+    done = command.run("mcp", "install", "gemini", "--yes")
+
+    assert (done.returncode, done.stderr.partition(b":")[0]) == (1, b"resource_limit"), done.stderr.decode()
+    assert command.folder.tree() == {}

@@ -12,6 +12,7 @@ from hilt.desk.personal_files import SettingsChange, read_bytes
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.handles import put_file
+from hilt.state.directory import Writing
 
 _RECORD = "installed.json"
 
@@ -25,15 +26,16 @@ class InstalledFile(NamedTuple):
 
 
 def write(change: SettingsChange, mode: int, workspace: str) -> None:
-    """Write a change, and record it."""
-    change.write(mode)
+    """Record a change, and write it."""
     files = {file.path: file for file in installed()}
     earlier = files.pop(change.real, None)
     is_new = change.before is None or (earlier is not None and earlier.created == _digest(change.before))
     files[change.real] = InstalledFile(change.real, workspace, _digest(change.after or b"") if is_new else "")
     state = places.state_dir(os.environ)
-    places.make_state_dir(state)
-    put_file(os.path.join(state, _RECORD), json.dumps([*files.values()]).encode())
+    with Writing(state):
+        places.make_state_dir(state)
+        put_file(os.path.join(state, _RECORD), json.dumps([*files.values()]).encode())
+    change.write(mode)
 
 
 def installed() -> list[InstalledFile]:

@@ -65,7 +65,9 @@ def write(state: str, path: str) -> int:
 
 
 def _unwritten(path: str, error: OSError) -> ToolError:
-    return ToolError(file_error_code(error), f"{path}: {os.strerror(error.errno or 0)}.")
+    code = file_error_code(error)
+    advice = "Free disk space, or choose another path." if code == "resource_limit" else None
+    return ToolError(code, f"{path}: {os.strerror(error.errno or 0)}.", suggestion=advice)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from hilt.errors import ToolError
 from hilt.formats.invisible import one_line
 from hilt.loaders import ProjectFile, paths_of, project_file
 from hilt.output.terminal import inert
+from hilt.places import is_below
 from hilt.surfaces.cli.doctor import lines_of
 from hilt.surfaces.cli.layout import wrapped
 from hilt.surfaces.cli.mcp_install import mode_of, path_note, proposal
@@ -227,7 +228,8 @@ def _closing(written: Sequence[Offer], items: Sequence[Offer], root: str) -> str
     lines.append(f"To take it back: {places.command('uninstall')}")
     hosts = [item.title for item in written if item.step]
     lines.append(f"Try it: {_first_step(hosts[0] if hosts else '')}")
-    if places.command() != "hilt":
+    in_project = (change for item in written if item.step for change in item.changes if is_below(change.real, root))
+    if places.command() != "hilt" and any(in_project):
         lines.append(path_note())
     return "\n".join(lines) + "\n"
 
