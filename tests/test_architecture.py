@@ -357,7 +357,13 @@ KEPT = {
 REMEMBERED = {
     *("custom.templates.binding._parts", "desk.sessions._cost_of", "formats.globs.component_matcher"),
     *("output.terminal._styled", "policy.later._matchers", "policy.rule_forms._is_dangerous"),
-    *("sandbox.ruleset._system_call", "sandbox.ruleset.abi", "sandbox.seccomp._block", "search.ripgrep._package"),
+    *(
+        "sandbox.git_view._index",
+        "sandbox.ruleset._system_call",
+        "sandbox.ruleset.abi",
+        "sandbox.seccomp._block",
+        "search.ripgrep._package",
+    ),
     *("shell.syntax._language", "shell.syntax._parses"),
     *("surfaces.http.routes._validator", "surfaces.mcp.content._block", "surfaces.resident._is_installed"),
     *("web.certificates._context", "web.certificates.httpx_default"),

@@ -43,7 +43,7 @@ def shell(command: Command, line: str) -> Any:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("dangerous", ["rm -rf x", "dd if=a of=b", "sudo id"])
+@pytest.mark.parametrize("dangerous", ["rm -rf .git", "dd if=a of=b", "sudo id"])
 def test_jinn_blocks_dangerous_commands_unless_forced(command, dangerous):
     line = f"""echo '{{"tool":"run_shell","args":{{"command":"{dangerous}"}}}}' | jinn"""
 

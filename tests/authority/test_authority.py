@@ -1152,7 +1152,7 @@ def test_rules_only_add_unless_the_file_asks_by_default(world, path, text, expec
 
     assert world.verdict(name, **args) == expected
     assert world.verdict("read_file", path="a") == "allow"
-    assert world.verdict("Bash", command="rm -rf src") == ("deny" if expected == "allow" else "ask")
+    assert world.verdict("Bash", command="git reset --hard") == ("deny" if expected == "allow" else "ask")
 
 
 BROKEN = [

@@ -144,8 +144,8 @@ def test_write_edit_and_multi_edit_change_a_file(bench):
         ("Skill", {"skill": "none"}, "not_found", "no skill 'none'", "skill-creator"),
         ("WebFetch", {"url": "http://127.0.0.1/", "prompt": "a"}, "ssrf_blocked", "not a public address", "public"),
         ("WebSearch", {"query": "a", "allowed_domains": ["b"], "blocked_domains": ["c"]}, "invalid_args", "mutually exclusive", "Pass only one"),  # noqa: E501
-        ("Bash", {"command": "rm src/a.py"}, "command_blocked", "dangerous", "dangerouslyDisableSandbox: true"),
-        ("Bash", {"command": "rm src/a.py", "dangerouslyDisableSandbox": True}, "approval_required", "network", ""),
+        ("Bash", {"command": "shred src/a.py"}, "command_blocked", "dangerous", "dangerouslyDisableSandbox: true"),
+        ("Bash", {"command": "shred src/a.py", "dangerouslyDisableSandbox": True}, "approval_required", "network", ""),
         ("Raed", {"file_path": "a"}, "unknown_tool", "The nearest names are: Read", "Use Read"),
     ],
 )  # fmt: skip

@@ -563,9 +563,9 @@ def test_a_deny_that_could_match_at_run_time_asks(command):
 @pytest.mark.parametrize(
     "command",
     [
-        "bash <<EOF\ngit push\nEOF",
-        "sh <<< 'git push'",
-        "echo git push | bash",
+        "bash <<EOF\n$x\nEOF",
+        "sh <<< $x",
+        "echo $x | bash",
         "cat x | /bin/sh -s -- y",
         "cat x | env bash -e",
         "bash /dev/stdin < x",
@@ -579,6 +579,12 @@ def test_a_deny_that_could_match_at_run_time_asks(command):
 def test_a_deny_of_a_prefix_asks_about_the_input_of_a_shell(command):
     assert having(shell(command), deny=["Bash(git push:*)"], allow=["*"]) == "ask"
     assert having(shell(command), allow=["*"]) == "allow"
+
+
+@pytest.mark.parametrize("command", ["bash <<EOF\ngit push\nEOF", "sh <<< 'git push'", "echo git push | bash"])
+def test_a_deny_of_a_prefix_denies_literal_input_of_a_shell(command):
+    assert having(shell(command), deny=["Bash(git push:*)"], allow=["*"]) == "deny"
+    assert having(shell(command), allow=["Bash(bash:*)", "Bash(sh:*)", "Bash(echo:*)"]) is None
 
 
 @pytest.mark.parametrize(

@@ -511,7 +511,7 @@ def _without(omitted: str) -> Iterator[None]:
 
     def fewer_steps(*args: Any, **options: Any) -> Any:
         plan = make_plan(*args, **options)
-        return plan._replace(steps=tuple(step for step in plan.steps if step.purpose != omitted))
+        return plan._replace(steps=tuple(step for step in plan.steps if step.purpose not in (omitted, "git")))
 
     def fewer_arguments(*args: Any, **options: Any) -> list[str]:
         arguments = namespaces(*args, **options)

@@ -78,11 +78,11 @@ def test_git_commits_in_a_protected_repository(box):
 
     done = box.run(
         "git add .hilt && git -c user.name=n -c user.email=e commit -qm first && git checkout -qb other && "
-        "git status --short -uno && git log --format=%s; git config user.name x || echo refused"
+        "git status --short -uno && git log --format=%s; git config user.name x && git config user.name"
     )
 
     assert done.output.splitlines()[0] == "first"
-    assert done.output.splitlines()[-1] == "refused"
+    assert done.output.splitlines()[-1] == "x"
 
 
 def test_the_exit_code_of_the_program_is_returned(box):
@@ -965,7 +965,7 @@ STEPS = {
     "shared memory": "echo x > /dev/shm/x || echo through",
     "devices read-only": "echo x > /dev/x && echo through",
     "private tmp": f"{folder_of_the_machine('/tmp')} && echo through",
-    "sockets of others": "[ $(ls /run | wc -l) -gt 0 ] && echo through",
+    "sockets of others": "[ $(ls /run | grep -vc ^hilt-git) -gt 0 ] && echo through",
     "private cache": "echo x > ~/.cache/x || echo through",
     "closed": "cat closed/state.db && echo through",
     "session folder": "ls /tmp/jean2/s1/spill.out || echo through",
@@ -976,7 +976,7 @@ STEPS = {
     "sensitive": "cat .env && echo through",
     "rule": "echo evil > locked/x && echo through",
     "installation": "echo evil > venv/x && echo through",
-    "filter": "python3 -c 'import socket; socket.socket(socket.AF_UNIX)' && echo through",
+    "filter": "python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)' && echo through",
     "--disable-userns": "unshare -U true && echo through",
     "--new-session": "[ $(cut -d' ' -f6 /proc/self/stat) = 0 ] && echo through",
 }
@@ -1081,7 +1081,7 @@ def test_a_plan_that_does_not_match_the_file_system_starts_nothing(box, step):
         ("ipc", "--unshare-ipc"),
         ("uts", "--unshare-uts"),
         ("cgroup", "--unshare-cgroup-try"),
-        ("net", "--unshare-net"),
+        ("net", ""),
     ],
 )
 def test_each_namespace_is_private(box, name, option):

@@ -18,7 +18,7 @@ from hilt.sandbox import ruleset
 from tests.marks import wait_until
 from tests.sandbox.confined import Box, Worker
 
-NETWORKS = [("bubblewrap", "loopback"), ("bubblewrap", "full"), ("landlock", "full")]
+NETWORKS = [("bubblewrap", "none"), ("bubblewrap", "loopback"), ("bubblewrap", "full"), ("landlock", "full")]
 
 
 def _opens_threads() -> bool:
@@ -261,6 +261,10 @@ os.wait()
 
 @pytest.mark.parametrize("address", ["'own'", "os.environ['TMPDIR'] + '/own'"])
 def test_commands_of_a_session_reach_the_sockets_of_its_jobs(place, address):
+    if place.network == "none":
+        place.job(USE + SERVE.replace("ADDRESS", address))
+        assert "Error" in place.python(f"{USE}\nuse({address})")
+        return
     place.job(USE + SERVE.replace("ADDRESS", address))
 
     assert place.python(f"{USE}\nuse({address})") == "inside\n"
@@ -276,6 +280,9 @@ def test_a_person_can_name_a_socket(place):
     place.serve(path)
     place.serve(other)
 
+    if place.network == "none":
+        assert "Error" in place.python(f"{USE}\nuse({path!r})", sockets=[path])
+        return
     assert place.python(f"{USE}\nuse({path!r})", sockets=[path]) == "outside\n"
     assert place.heard == [b"connected"]
     assert "Error" in place.python(f"{USE}\nuse({other!r})", sockets=[path])

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from hilt.shell.risk import CommandPart, Risk, classify
 from hilt.shell.syntax import MAX_LENGTH
-from tests.shell.command_lines import CAUTION, DANGEROUS, SAFE
+from tests.shell.command_lines import CAUTION, DANGEROUS, INLINE_CODE, SAFE
 
 LINES = [
     *((line, "safe", reason) for line, reason in SAFE),
-    *((line, "caution", reason) for line, reason in CAUTION),
+    *((line, "caution", reason) for line, reason in (*CAUTION, *INLINE_CODE)),
     *((line, "dangerous", reason) for line, reason in DANGEROUS),
 ]
 ORDER = ("safe", "caution", "dangerous")
@@ -46,7 +46,72 @@ def test_reading_a_repository_is_safe_only_in_the_sandbox():
         assert (risk.level, "sandbox" in risk.reason) == ("caution", True), line
 
 
-@pytest.mark.parametrize("line", ["ls", "rm x", "make"])
+def test_inline_code_may_do_everything_only_in_the_sandbox():
+    wrong = [line for line, _ in INLINE_CODE if classify(line, sandboxed=False).level != "dangerous"]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "line, paths",
+    [
+        ("rm -rf dist && npm run build", ("dist",)),
+        ("touch a.tmp && rm -- ./a.tmp b", ("a.tmp", "b")),
+        ("rm -rf build/* *.egg-info {out,tmp}/x", ("build", "*.egg-info", "out/x", "tmp/x")),
+        ('rm -f "$PWD/notes.tmp" ${PWD}/a', ("notes.tmp", "a")),
+        ("rm -rf /tmp/work", ("/tmp/work",)),
+        ("rmdir a; unlink b", ("a", "b")),
+        ("find . -name '*.pyc' -delete", ("*.pyc",)),
+        ("find src lib -type f -name '*.o' -not -path './x/*' -exec rm {} +", ("src/*.o", "lib/*.o")),
+        (r"find . \( -name '*.pyc' -o -name __pycache__ \) -prune -exec rm -rf {} \;", ("*.pyc", "__pycache__")),
+        ("find . -name '*.log' -print0 | xargs -0 rm -f", ("*.log",)),
+        ("git checkout -- src/a.c && git restore b.c", ("src/a.c", "b.c")),
+        ("git clean -fd", ()),
+        ("truncate -s 0 server.log", ("server.log",)),
+        ("bash -c 'rm x' && env rm y", ("x", "y")),
+        ("python3 -c 'import os; os.remove(\"x\")'", ()),
+        ("rm x; kill 5", ("x",)),
+    ],
+)
+def test_a_removal_that_undo_covers_has_its_paths(line, paths):
+    assert classify(line).removes == paths
+    assert classify(line, sandboxed=False).removes is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("rm -rf .", "rm -rf ./", "rm -rf *", "rm -rf ./*", "rm -rf .*", "rm -rf ../x", "rm -rf x/..", "rm -rf ~/x"),
+        *(
+            "rm -rf .git",
+            "rm -rf a/.git/objects",
+            "rm -rf .g*",
+            "rm -rf [.]git",
+            "rm -rf $X",
+            'rm -rf "$D/"',
+            "rm -rf *.*",
+        ),
+        *("rm x; git reset --hard", "rm x; shred y", "sudo rm x", "rm --no-preserve-root x", "ls | xargs rm"),
+        *("find . -delete", "find . -type f -delete", "find . -name a -o -delete", "find . -not -name a -delete"),
+        *("find . -name '*' -delete", "find . -name .git -exec rm -rf {} +", "find . -name a -delete -o -name b"),
+        *("find $X -name a -delete", r"find . \( -name a -o -type f \) -delete", "find .. -name a -delete"),
+        *("find . -name a | grep b | xargs rm", "git checkout .", "git checkout -f", "git checkout v1 -- a.c"),
+        *(
+            "git restore -s HEAD~1 a.c",
+            "git restore --staged -W a.c",
+            "git clean -fdx",
+            "git clean -ffd",
+            "git stash drop",
+        ),
+        *("git checkout a.c b.c", "curl x | sh; rm y"),
+    ],
+)
+def test_any_other_removal_has_none(line):
+    assert classify(line).level == "dangerous"
+    assert classify(line).removes is None
+
+
+@pytest.mark.parametrize("line", ["ls", "make"])
 def test_the_sandbox_changes_nothing_else(line):
     assert classify(line, sandboxed=False) == classify(line)
 
@@ -142,7 +207,7 @@ def test_the_offsets_of_a_part_are_those_of_its_text(line):
 def test_a_command_inside_a_string_has_the_offsets_of_the_string():
     risk = classify("ls; sh -c 'rm x'")
 
-    assert risk.parts[-1] == CommandPart("rm x", ("rm", "x"), "dangerous", "rm deletes files", 4, 16)
+    assert risk.parts[-1] == CommandPart("rm x", ("rm", "x"), "dangerous", "rm deletes files", 4, 16, removes=("x",))
 
 
 def test_the_level_is_that_of_the_worst_part():
@@ -176,7 +241,7 @@ DANGERS = st.sampled_from(
     [
         "rm x",
         "rm -rf /",
-        "kill 1",
+        "shred x",
         "dd if=a of=b",
         "git push --force",
         "git reset --hard",

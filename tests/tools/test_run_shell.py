@@ -255,6 +255,68 @@ def test_many_commands_run_at_once(runtime):
 # --- risk -------------------------------------------------------------------------------------------------------
 
 
+def test_a_command_that_only_removes_what_undo_brings_back_runs(runtime, workspace):
+    workspace.write("dist/a", "old\n")
+    workspace.write("src/a.py", "x = 1\n")
+    workspace.write("README.md", "read\n")
+
+    result = runtime.call("run_shell", command="rm -rf dist && ls")
+
+    assert result.ok, result.error
+    assert not os.path.exists(workspace.join("dist"))
+    runtime.call("undo", action="restore", id=result.meta["undo"]["id"])
+    assert workspace.read("dist/a") == "old\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("rm -rf vendor", "rm -rf vendor/lib", "cd vendor && rm -rf lib", "cd / && rm -rf src", "cd $X; rm src/a.py"),
+        *("rm -rf src vendor README.md", "rm -rf {root}", "rm -rf {root}/*", "rm -rf {above}", "rm -rf /tmp/*"),
+        "rm -rf $(pwd)/src",
+    ],
+)
+def test_a_removal_of_a_repository_or_of_most_of_the_workspace_is_refused(runtime, workspace, command):
+    workspace.write("src/a.py", "x = 1\n")
+    workspace.write("README.md", "read\n")
+    workspace.write("other", "read\n")
+    os.makedirs(workspace.join("vendor/lib/.git/refs"))
+    workspace.write("vendor/lib/.git/HEAD", "ref: refs/heads/main\n")
+    root = os.path.realpath(workspace.path)
+
+    result = runtime.call(
+        "run_shell", command=command.replace("{root}", root).replace("{above}", os.path.dirname(root))
+    )
+
+    assert result.error.code == "command_blocked"
+    assert workspace.read("src/a.py") == "x = 1\n"
+
+
+def test_a_removal_that_cannot_be_undone_now_is_refused(runtime, workspace):
+    for name in "abcd":
+        workspace.write(name, "x\n")
+    job = runtime.call("run_shell", command="sleep 60", run_in_background=True).data["task_id"]
+
+    assert runtime.call("run_shell", command="rm a").error.code == "command_blocked"
+    assert runtime.call("run_shell", command="rm a", run_in_background=True).error.code == "command_blocked"
+    runtime.call("job_stop", task_id=job)
+    assert runtime.call("run_shell", command="rm a").ok
+
+
+def test_what_the_sandbox_denied_is_named_with_the_setting_that_allows_it(runtime, workspace):
+    workspace.write(".env", "TOKEN=1\n")
+
+    def last(command, **arguments):
+        return runtime.call("run_shell", command=command, **arguments).result.splitlines()[-1]
+
+    assert last("cat .env") == "[sandbox: .env is hidden; the user can list it in workspace.readable]"
+    assert last("touch .vscode/x") == "[sandbox: .vscode/x is read-only; the user can list it in shell.writable]"
+    assert last("cat missing").startswith("[classification: error")
+    assert last("echo '.env: Permission denied' > a; cat b").startswith("[classification: error")
+    assert 'send network: "loopback"' in last("curl -s http://localhost:9/ || exit 7")
+    assert 'send network: "full"' in last("npm() { sleep 60; }; npm install", timeout=1)
+
+
 def test_a_dangerous_command_is_blocked_with_the_reason(runtime, workspace):
     workspace.write("kept.txt", "kept")
 

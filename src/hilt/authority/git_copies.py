@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from hilt.files.door import Door
 from hilt.formats.git_index import tracked_paths
 from hilt.shell import programs
+from hilt.shell.starters import CODE_HOLDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _runs_code(part: CommandPart) -> bool:
     """Whether a simple command runs code that is in the line, but not rated: of an interpreter, or its input."""
     name = os.path.basename(part.words[0] or "") if part.words else ""
     is_runner = name in programs.SHELLS or name.rstrip("0123456789.-") in programs.INTERPRETERS
-    return is_runner and part.level == "dangerous"
+    return is_runner and (part.level == "dangerous" or part.reason.startswith(CODE_HOLDS))
 
 
 def _prints(words: Sequence[str | None]) -> bool:

@@ -57,7 +57,8 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
         _set_barrier(authority, ctx, subject)
     ruling = None if subject is None else _ruling(authority, subject, through)
     ruled = None if ruling is None else Vote(ruling.verdict, "rules", ruling.reason.rstrip("."))
-    vote = modes.settle(mode, ruled, default)
+    is_final = risk is not None and risk.ruins and default.verdict == "deny"
+    vote = default if is_final else modes.settle(mode, ruled, default)
     all_votes = (*([ruled] if ruled is not None else []), *votes)
     if vote.verdict == "ask" and _is_granted(authority, prepared, ctx, subject, risk):
         granted = Vote("allow", "grants", "a grant allows this call")
@@ -116,6 +117,8 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     circumstances = modes.Circumstances(
         strict=authority.rulebook.is_strict,
         risk=None if risk is None else risk.level,
+        ruins=risk is not None and risk.ruins,
+        undone=risk is not None and _is_undone(authority, prepared, ctx, risk),
         # a preview changes nothing
         forced=prepared.args.get("force") is True or prepared.args.get("preview") is True,
         sandboxed=not runs_command or (available is not None and available.works),
@@ -148,6 +151,15 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     ):
         votes.append(_partial(authority, ctx, mode))
     return votes
+
+
+def _is_undone(authority: Authority, prepared: Prepared, ctx: Context, risk: Risk) -> bool:
+    """Whether a dangerous command only removes what undo brings back."""
+    if risk.level != "dangerous" or risk.removes is None or authority.settings["shell.undo"] == "off":
+        return False
+    if "preview" not in prepared.tool.schema["properties"] or prepared.args.get("run_in_background"):
+        return False
+    return ctx.processes.overlays.covers(risk)
 
 
 def _vote_on_sandbox(authority: Authority, prepared: Prepared, ctx: Context) -> Vote | None:

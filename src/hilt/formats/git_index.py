@@ -5,14 +5,28 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _ENTRY_BYTES = 40  # times, ids, mode and size; the object id follows
 _EXTENDED = 0x4000
 _LENGTH = 0x0FFF  # of the path in the flags; this value for a longer one
 
 
+class TrackedFile(NamedTuple):
+    """A file in an index: its path, relative to the worktree, its time in seconds and its size, as git saw it last."""
+
+    path: str
+    changed: int
+    size: int
+
+
 def tracked_paths(index: bytes) -> Iterator[str]:
-    """Yield the paths in an index, relative to the worktree; raise ValueError for one that cannot be read.
+    """Yield the paths in an index, relative to the worktree; raise ValueError for one that cannot be read."""
+    return (file.path for file in tracked_files(index))
+
+
+def tracked_files(index: bytes) -> Iterator[TrackedFile]:
+    """Yield the files in an index; raise ValueError for one that cannot be read.
 
     An index that is split, or that has folders instead of the files in them, does not list all paths.
     """
@@ -21,18 +35,18 @@ def tracked_paths(index: bytes) -> Iterator[str]:
         raise ValueError("not an index of a known version")
     for id_bytes in (20, 32):
         try:
-            paths, end = _read(index, version, count, id_bytes)
+            files, end = _read(index, version, count, id_bytes)
         except (struct.error, ValueError, IndexError):
             continue
         if (end == len(index) - id_bytes or index[end : end + 4].isalpha()) and index[end : end + 4] != b"link":
-            yield from map(os.fsdecode, paths)
+            yield from files
             return
     raise ValueError("the index is split, or damaged")
 
 
-def _read(index: bytes, version: int, count: int, id_bytes: int) -> tuple[list[bytes], int]:
-    """Return the paths, and where the entries end."""
-    position, path, paths = 12, b"", list[bytes]()
+def _read(index: bytes, version: int, count: int, id_bytes: int) -> tuple[list[TrackedFile], int]:
+    """Return the files, and where the entries end."""
+    position, path, files = 12, b"", list[TrackedFile]()
     for _ in range(count):
         start = position
         position += _ENTRY_BYTES + id_bytes
@@ -47,9 +61,10 @@ def _read(index: bytes, version: int, count: int, id_bytes: int) -> tuple[list[b
         path += index[position:end]
         if path.endswith(b"/"):
             raise ValueError("a folder")
-        paths.append(path)
+        changed, size = struct.unpack_from(">8xI24xI", index, start)
+        files.append(TrackedFile(os.fsdecode(path), changed, size))
         position = end + 1 if version == 4 else start + (end - start + 8) // 8 * 8
-    return paths, position
+    return files, position
 
 
 def _number(data: bytes, position: int) -> tuple[int, int]:

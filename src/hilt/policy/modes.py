@@ -31,6 +31,8 @@ class Circumstances(NamedTuple):
 
     strict: bool = False
     risk: Literal["safe", "caution", "dangerous"] | None = None
+    ruins: bool = False  # it destroys everything
+    undone: bool = False  # undo brings back all that a dangerous command removes
     forced: bool = False
     sandboxed: bool = True
     full: bool = False
@@ -185,9 +187,9 @@ def _unless_strict(circumstances: Circumstances, reason: str) -> Vote:
 
 
 def _execution(circumstances: Circumstances) -> Vote:
-    if circumstances.strict:
+    if circumstances.strict and (circumstances.forced or not circumstances.ruins):
         return Vote("ask", "default", _NO_RULE)
-    if circumstances.risk == "dangerous" and not circumstances.forced:
+    if circumstances.risk == "dangerous" and not circumstances.forced and not circumstances.undone:
         return Vote("deny", "default", DANGEROUS)
     if not circumstances.sandboxed:
         if circumstances.full:

@@ -200,7 +200,7 @@ class Exactly(NamedTuple):
         """Return whether a simple command belongs to that command line."""
         if item is None or isinstance(item, Touched):
             return False
-        return self.applies(subject) == "yes" and (is_allowable(item) or item.kind == "unseen")
+        return self.applies(subject) == "yes" and (is_allowable(item) or item.kind in ("code", "unseen"))
 
     def applies(self, subject: Subject) -> Match:
         """Return whether the call runs that command line."""

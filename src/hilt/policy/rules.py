@@ -401,7 +401,7 @@ def _is_known_write(subject: Subject, part: CommandPart) -> bool:
 def _narrow_commands(subject: Subject) -> list[str | None]:
     """Return the narrowest rule for the commands; [None] when no rule can allow them."""
     parts = [part for part in subject.parts if not _is_known_write(subject, part)]
-    if not parts or not all(rule_forms.is_allowable(part) or part.kind == "unseen" for part in parts):
+    if not parts or not all(rule_forms.is_allowable(part) or part.kind in ("code", "unseen") for part in parts):
         return [None]
     program, words = (*parts[0].words, "")[0] or "", " ".join(word or "" for word in parts[0].words)
     if len(subject.parts) == 1 and words == subject.command and "/" not in program:

@@ -75,8 +75,7 @@ class Processes:
         from hilt.processes.undoable import Overlays
 
         shared = self._shared
-        available = shared.sandbox().availability
-        return Overlays(shared.workspace, lambda: shared.profile(None), available, shared.has_jobs, shared.state)
+        return Overlays(shared.workspace, lambda: shared.profile(None), shared.sandbox, shared.has_jobs, shared.state)
 
     def disarming(self, layer: str = "") -> AbstractContextManager[Report]:
         """Disarm what the block puts into the workspace for git, agents and editors.
@@ -142,7 +141,7 @@ class Processes:
             notes += confined.report.notes()
             if finished.reason == "signal" and (repeated := confined.report.repeated()):
                 notes += (f"The command was ended: {repeated}.",)
-            return finished._replace(notes=notes)
+            return finished._replace(notes=notes, denial=confined.denial, hidden=confined.hidden)
 
         try:
             finished = _retry(attempt)
@@ -242,7 +241,6 @@ class Processes:
         memory = settings["shell.memory_mb"] << 20
         return spawning.Limits(
             timeout=seconds,
-            data=memory,
             memory=min(memory, machine_memory()),
             # the kernel's limit includes everything that the user already runs on this machine
             processes=settings["shell.processes"] + _tasks(),

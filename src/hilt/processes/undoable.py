@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import PurePath
 
 from hilt.config import digest
 from hilt.errors import ToolError
@@ -16,15 +19,18 @@ from hilt.handles import remove_tree
 from hilt.sandbox import disarming, layers, overlay
 from hilt.sandbox.layers import LayerPlaces
 from hilt.sandbox.overlay import UpperLayer
-from hilt.sandbox.profile import plain_names
+from hilt.sandbox.profile import is_below, plain_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.backend import Availability
     from hilt.sandbox.profile import Profile
+    from hilt.sandbox.sandbox import Sandbox
+    from hilt.shell.risk import Risk
     from hilt.state.history import Recording
 
 
+_FEW = 3  # files at the top of a workspace may be removed, even if it has few
+_PRIVATE = ("/tmp/", "/var/tmp/")  # of the session  # noqa: S108
 NOT_MOUNTED = "the overlay could not be mounted"
 NO_PLACE = "no folder on the workspace's file system can hold the overlay"
 
@@ -39,9 +45,38 @@ def call_key(command: str, folder: str) -> str:
     return digest(json.dumps([command, folder]))
 
 
-def is_covered(setting: str, risk: str) -> bool:
+def is_covered(setting: str, risk: Risk) -> bool:
     """Whether `shell.undo` applies to commands of this risk."""
-    return risk in {"auto": ("dangerous",), "caution": ("dangerous", "caution")}.get(setting, ())
+    levels = {"auto": ("dangerous",), "caution": ("dangerous", "caution")}.get(setting, ())
+    return risk.level in levels or (setting == "auto" and risk.removes is not None)
+
+
+def _leaves(root: str, risk: Risk, repositories: Iterable[str]) -> bool:
+    """Whether what a command removes leaves most of a workspace folder, and the repositories in it."""
+    around = (root, *map(str, PurePath(root).parents))
+    if any(fnmatchcase(folder, path) for folder in around for path in risk.removes or ()):
+        return False
+    paths = [path.removeprefix(root).strip("/") for path in risk.removes or ()]
+    inner = [os.path.relpath(path.removesuffix("/.git"), root).split("/") for path in repositories]
+    names = {name for path in inner for name in path}
+    if any(fnmatchcase(name, os.path.basename(path)) for path in paths for name in names):
+        return False
+    top = [name for name in os.listdir(root) if name != ".git"]
+    removed = [name for name in top if any(fnmatchcase(name, path) for path in paths)]
+    return len(removed) < max(len(top), 1) and (len(removed) < _FEW or 2 * len(removed) <= len(top))
+
+
+def _is_inside(path: str, roots: Sequence[str]) -> bool:
+    return any(is_below(os.path.realpath(path), root) for root in roots)
+
+
+def _moves(risk: Risk) -> Iterator[str]:
+    """Yield the folders that a command changes to, if they may be outside the workspace."""
+    for words in (part.words for part in risk.parts):
+        if words and words[0] in ("cd", "pushd"):
+            target = words[1] if len(words) == 2 else None
+            if target is None or target.startswith(("/", "~", "-")) or {"..", ".git"} & set(target.split("/")):
+                yield target if target is not None and target.startswith("/") and ".." not in target else "/"
 
 
 class Overlays:
@@ -51,29 +86,45 @@ class Overlays:
         self,
         workspace: Workspace,
         profile: Callable[[], Profile],
-        available: Callable[[], Availability],
+        sandbox: Callable[[], Sandbox],
         has_jobs: Callable[[], bool],
         state: str,
     ) -> None:
         self.workspace = workspace
         self.profile = cache(profile)
-        self._available = available
+        self._sandbox = sandbox
         self._has_jobs = has_jobs
         self._state = state
 
     def under(self, profile: Profile) -> Overlays:
         """Return the overlays of commands with another profile."""
-        return Overlays(self.workspace, lambda: profile, self._available, self._has_jobs, self._state)
+        return Overlays(self.workspace, lambda: profile, self._sandbox, self._has_jobs, self._state)
 
     def obstacle(self) -> str:
         """Return why commands cannot run on an overlay now; an empty string if they can."""
-        reason = overlay.obstacle(self.profile(), self._available())
+        reason = overlay.obstacle(self.profile(), self._sandbox().availability())
         if not reason and self._has_jobs():
             reason = "a background job of the session is running"
         if reason:
             return reason
         with self.places() as places:
             return "" if places else NO_PLACE
+
+    def covers(self, risk: Risk) -> bool:
+        """Whether undo brings back all that a command removes, and that is neither a repository nor most of a root."""
+        if risk.removes is None or self.obstacle():
+            return False
+        profile = self.profile()
+        try:
+            repositories = self._sandbox().repositories(profile)
+        except ToolError:
+            return False
+        removed = [path for path in risk.removes if path.startswith("/")]
+        return (
+            all(_leaves(root, risk, repositories) for root in profile.roots)
+            and all(_is_inside(path, profile.roots) or path.startswith(_PRIVATE) for path in removed)
+            and all(_is_inside(path, profile.roots) for path in _moves(risk))
+        )
 
     def places(self) -> AbstractContextManager[LayerPlaces | None]:
         """Open the folders for the layers of this workspace."""

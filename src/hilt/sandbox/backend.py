@@ -7,7 +7,7 @@ test, and name it below.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from math import inf
@@ -78,18 +78,28 @@ class SocketCalls(NamedTuple):
     record: int
 
 
+Denial = Callable[[str, bool], str]
+
+
+def no_denial(path: str, missing: bool) -> str:
+    """Return nothing: the sandbox denied nothing."""
+    return ""
+
+
 class StartSteps(NamedTuple):
     """What happens in a new process before it becomes the program, in this order."""
 
     namespaces: tuple[int, ...] = ()  # entered
-    mounts: tuple[bytes, list[Mount], list[Overlay]] | None = None  # performed by mounting.py
+    mounts: tuple[bytes, list[Mount], list[Overlay], bool] | None = None  # performed by mounting.py
     ruleset: int | None = None  # a Landlock ruleset
     program_filter: bytes = b""  # a seccomp filter
     sockets: SocketCalls | None = None
 
 
 class Report:
-    """What is known of a program that was started; of one that is not confined, nothing."""
+    """What is known of a program that was started; of one that is not confined, nothing. `more` are further notes."""
+
+    more: Sequence[str] = ()
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on what it left for git, agents and editors to run; complete when its sandbox is closed."""
@@ -110,7 +120,9 @@ class Report:
 class Launch(NamedTuple):
     """How to start a program: the arguments before its own, descriptors, steps before the start, and the report.
 
-    `failure` says why the sandbox did not run the program, from its own exit code and output. A `shielding` program is
+    `failure` says why the sandbox did not run the program, from its own exit code and output. `denial` says why the
+    program could not use a path, or took it for missing, and who can allow that. `hidden` are tracked files that git
+    takes for unchanged, because programs cannot read them. A `shielding` program is
     the sandbox of the one it starts: a signal that ends it would end everything at once. A `trusted` program is our
     own, which keeps its capabilities and follows no links from its folder. `layer` is that of the overlay that the
     program runs on, and `stay` polls the size of its private folders.
@@ -122,6 +134,8 @@ class Launch(NamedTuple):
     steps: StartSteps = StartSteps()
     report: Report = Report()
     failure: Callable[[str, int, bytes], ToolError | None] = lambda program, code, output: None
+    denial: Denial = no_denial
+    hidden: tuple[str, ...] = ()
     shielding: bool = False
     trusted: bool = False
     layer: UpperLayer | None = None

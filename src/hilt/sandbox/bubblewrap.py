@@ -30,6 +30,7 @@ from hilt.sandbox.backend import (
     StartSteps,
 )
 from hilt.sandbox.disarming import Guard
+from hilt.sandbox.git_view import GitView
 from hilt.sandbox.profile import is_below, plain_names
 
 TYPE_CHECKING = False
@@ -108,12 +109,16 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
     start.shared.points.recover()
     try:
         findings = view.search_workspace(profile, start.shared.search)
-        plan = view.make_plan(profile, findings, start.available.features)
+        git = GitView()
+        if "handles" in start.available.features:
+            git.prepare(profile, findings, copies=bool(profile.writable) and not (start.layer and start.layer.whole))
+        plan = view.make_plan(profile, findings, start.available.features, git)
     except OSError as error:
         if error.errno not in SWAPPED:
             raise
         raise renamed() from error
-    unix = profile.network.unix and start.available.has("unix_scope")
+    own_network = not profile.network.unix and "handles" in start.available.features
+    unix = (profile.network.unix or own_network) and start.available.has("unix_scope")
     user_namespaces = "disable-userns" in start.available.features
     program_filter = seccomp.for_profile(
         profile, internet=True, unix=unix, processes=True, user_namespaces=user_namespaces
@@ -125,7 +130,9 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
         # git fails on the folder mounted there; this is the other file that it reads
         variables["GIT_CONFIG_GLOBAL"] = os.path.join(home, ".config/git/config")
     folder, layer = resolve(start.cwd), start.layer
+    variables |= git.variables
     with ExitStack() as stack:
+        stack.callback(git.finish)
         mount_points = stack.enter_context(start.shared.points.hold(plan.missing))
         if "handles" in start.available.features:
             stage = os.path.join(resolve(profile.private), "stage")
@@ -142,12 +149,12 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
 
                 layer = overlay.begin(layer, plan.missing)
                 overlays = overlay.mounts(layer, findings.repositories)
-            mounts = os.fsencode(stage), steps, overlays
+            mounts = os.fsencode(stage), steps, overlays, own_network
             arguments = ["--dev-bind", stage, "/", *_bubblewrap_mounts(plan, by_bubblewrap, profile, stage)]
         else:
             mounts = None
             arguments = [argument for step in plan.steps for argument in step.arguments]
-        arguments += namespaces(profile, start.available, tty=start.tty)
+        arguments += namespaces(profile, start.available, tty=start.tty, own_network=own_network)
         if program_filter is not None:
             arguments += ["--seccomp", str(_FILTER_FD)]
         # reports an exit code only if the program itself ran, not if the sandbox could not be set up
@@ -161,6 +168,7 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
         )
         recorded = None if layer is None else layer.handle
         watch = stack.enter_context(start.shared.watches.hold(profile, guard, findings, layer=recorded))
+        watch.more = git.notes
         arguments_file = memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
         descriptors = [arguments_file, memory_file("status", b"")]
         if program_filter is not None:
@@ -170,8 +178,8 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
             stack.callback(os.close, fd)
         sockets = None
         if unix:
-            record = stack.enter_context(start.shared.networks.record(profile.session))
-            sockets = seccomp.socket_calls(profile.sockets, record)
+            record = stack.enter_context(start.shared.networks.record(profile.session, profile.network))
+            sockets = seccomp.socket_calls(profile.sockets if profile.network.unix else (), record)
         yield Launch(
             (start.available.program, "--args", str(_ARGUMENTS_FD), "--"),
             "--setenv",
@@ -179,6 +187,8 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
             StartSteps(entered, mounts, sockets=sockets),
             watch,
             partial(_failure, descriptors[1], start.shared.state),
+            partial(view.denial, plan),
+            tuple(git.sealed),
             shielding=True,
             layer=layer,
         )
@@ -225,12 +235,12 @@ def _bubblewrap_mounts(plan: Plan, mounted: Container[Step], profile: Profile, s
             yield from step.options
 
 
-def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[str]:
+def namespaces(profile: Profile, available: Availability, *, tty: bool, own_network: bool = False) -> list[str]:
     """Return the arguments for namespaces and capabilities."""
     arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if "disable-userns" in available.features:
         arguments.append("--disable-userns")
-    if not profile.network.internet and profile.network.open is None:
+    if not profile.network.internet and profile.network.open is None and not own_network:
         arguments.append("--unshare-net")
     if not tty:
         arguments.append("--new-session")
@@ -392,7 +402,7 @@ def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay]
     stage = os.path.join(os.path.realpath(state), "stage")
     try:
         os.makedirs(stage, 0o700, exist_ok=True)
-        launch = Launch(steps=StartSteps(mounts=(os.fsencode(stage), mounts, overlays)))
+        launch = Launch(steps=StartSteps(mounts=(os.fsencode(stage), mounts, overlays, False)))
         options = ("--unshare-user", "--unshare-pid", "--dev-bind", stage, "/", "--proc", "/proc")
         argv = (program, *options, "--", "/bin/sh", "-c", script)
         return run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS), confined=launch).exit_code == 0

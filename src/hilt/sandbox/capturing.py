@@ -14,7 +14,7 @@ from time import monotonic
 from typing import NamedTuple, Self
 
 from hilt.errors import ToolError
-from hilt.sandbox.backend import Launch, Report
+from hilt.sandbox.backend import Denial, Launch, Report, no_denial
 from hilt.sandbox.spawning import (
     DEATH_SECONDS,
     DEFAULT_LIMITS,
@@ -58,7 +58,7 @@ class Finished(NamedTuple):
     """What `run` returns. Merged streams are in `stdout`. Not `clean`: some process could not be killed.
 
     A program with the reason "limit" printed too much, unless `exceeded` names another limit. The caller fills in the
-    `notes` after the confinement has ended.
+    `notes`, and `denial` and `hidden` of the launch, after the confinement has ended.
     """
 
     exit_code: int
@@ -69,6 +69,8 @@ class Finished(NamedTuple):
     clean: bool
     exceeded: Excess | None = None
     notes: tuple[str, ...] = ()
+    denial: Denial = no_denial
+    hidden: tuple[str, ...] = ()
 
 
 _TIMEOUT, _CANCELLED, _LIMIT = Exit("timeout", 124), Exit("cancelled", 130), Exit("limit", 137)

@@ -50,6 +50,12 @@ _SUBSECTION_SETTINGS: Mapping[str, str] = {
     "submodule": "active branch fetchrecursesubmodules ignore shallow update url",
 }
 _ADDRESSES = ("url", "pushurl", "remote", "pushremote")
+# what a command may change in a repository that existed before, in sections without and with a subsection
+_TAKEN = {
+    ("branch", True): "description merge pushremote rebase remote",
+    ("remote", True): "fetch prune pushurl tagopt url",
+    ("user", False): "email name",
+}
 _UPDATES = ("checkout", "rebase", "merge", "none")  # anything else may be a command
 # git runs the program git-merge-STRATEGY, even if the name contains slashes
 _STRATEGIES = ("", "ort", "recursive", "resolve", "octopus", "ours", "subtree")
@@ -104,6 +110,64 @@ def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bo
         return not (section == "submodule" and key == "update") or value in _UPDATES
 
     return _judge_settings(data, is_known, is_harmless)
+
+
+def take_over(before: bytes, after: bytes) -> tuple[bytes | None, tuple[str, ...]]:
+    """Return a configuration with the harmless changes of a later version, and what was not taken from that.
+
+    None if nothing can be taken: settings that might matter were removed, or a version cannot be parsed.
+    """
+    old, new = _all_settings(before), _all_settings(after)
+    if old is None or new is None:
+        return None, ("settings that cannot be parsed",)
+    earlier = [setting for _, setting in old if setting is not None]
+    later = [setting for _, setting in new if setting is not None]
+    if earlier == later:
+        return before, ()
+    lost = [setting[0] for setting in earlier if setting not in later and not _is_taken(*setting)]
+    if lost:
+        return None, tuple(f"removal of {name}" for name in lost)
+    refused = [setting for setting in later if setting not in earlier and not _is_taken(*setting)]
+    known = {line for line, _ in old}
+    lines: list[str] = []
+    is_empty = True  # the section, from its end
+    for line, setting in reversed(new):
+        is_head = line.startswith("[")
+        if setting not in refused and not (is_head and is_empty and line not in known):
+            lines.append(line)
+            is_empty = is_head or (is_empty and not line.strip())
+    lines.reverse()
+    return _bytes("\n".join(lines)), tuple(dict.fromkeys(name for name, _ in refused))
+
+
+def _is_taken(name: str, value: str) -> bool:
+    """Whether a command may change a setting of a repository that existed before."""
+    section, _, key = name.partition(".")
+    _, dot, key = key.rpartition(".")
+    if key not in _TAKEN.get((section, bool(dot)), "").split():
+        return False
+    is_address = key in _ADDRESSES
+    return value.isprintable() and not (is_address and ("::" in value or value.startswith("-") or "://-" in value))
+
+
+def _all_settings(data: bytes) -> list[tuple[str, tuple[str, str] | None]] | None:
+    """Return the lines of a configuration with their settings; None if one cannot be parsed."""
+    lines: list[tuple[str, tuple[str, str] | None]] = []
+    section: tuple[str, str | None] | None = None
+    if len(data) > CONTENT_BYTES or b"\0" in data or b"\r" in data:
+        return None
+    for line in _text(data).split("\n"):
+        text = line.strip(" \t")
+        setting = None
+        if header := _HEADER.fullmatch(text):
+            section = header[1].lower(), header[2]
+        elif text and text[0] not in "#;":
+            parsed = _parse_setting(text)
+            if section is None or parsed is None:
+                return None
+            setting = ".".join(part for part in (*section, parsed[0]) if part is not None), parsed[1]
+        lines.append((line, setting))
+    return lines
 
 
 def judge_options(data: bytes, is_known: IsKnown) -> GitVerdict:
@@ -187,22 +251,17 @@ def references(data: bytes) -> Iterator[tuple[str, str, str]]:
 def _judge_settings(
     data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | None, str, str], bool]
 ) -> GitVerdict:
+    settings = _all_settings(data)
+    if settings is None:
+        return judge_whole(data, is_known, "settings that cannot be parsed")
     dangers: list[str] = []
     harmless_lines: list[str] = []
-    section: tuple[str, str | None] | None = None
-    if len(data) > CONTENT_BYTES or b"\0" in data or b"\r" in data:
-        return judge_whole(data, is_known, "settings that cannot be parsed")
-    for line in _text(data).split("\n"):
-        text = line.strip(" \t")
-        if header := _HEADER.fullmatch(text):
-            section = header[1].lower(), header[2]
-        elif text and text[0] not in "#;":
-            setting = _parse_setting(text)
-            if section is None or setting is None:
-                return judge_whole(data, is_known, "settings that cannot be parsed")
-            key = ".".join(part for part in (*section, setting[0]) if part is not None)
-            if not is_harmless(*section, *setting) and not is_known(f"{key}={setting[1]}"):
-                dangers.append(key)
+    for line, setting in settings:
+        if setting is not None:
+            section, _, rest = setting[0].partition(".")
+            name, dot, key = rest.rpartition(".")
+            if not is_harmless(section, name if dot else None, key, setting[1]) and not is_known("=".join(setting)):
+                dangers.append(setting[0])
                 continue
         harmless_lines.append(line)
     return GitVerdict(tuple(dict.fromkeys(dangers)), _bytes("\n".join(harmless_lines))) if dangers else HARMLESS

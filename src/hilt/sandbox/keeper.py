@@ -338,11 +338,11 @@ class _Warden:
             limit(rlimits)
             step = "confinement"
             _enter(entered)
+            if mounts:
+                mounting.carry_out(*mounts)
             diagnosis = None
             if asks:
                 diagnosis = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
-            if mounts:
-                mounting.carry_out(*mounts)
             if trusted:
                 mounting.follow_no_links()
             if entered or mounts or trusted:

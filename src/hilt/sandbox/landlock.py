@@ -110,7 +110,7 @@ class Landlock(Backend):
         with (
             Closing(make_ruleset(profile, start.shared.search, ruleset.abi())) as fd,
             start.shared.watches.hold(profile, Guard()) as watch,
-            start.shared.networks.record(profile.session) as record,
+            start.shared.networks.record(profile.session, profile.network) as record,
         ):
             sockets = seccomp.socket_calls(profile.sockets, record) if unix else None
             steps = StartSteps(ruleset=fd, program_filter=program_filter or b"", sockets=sockets)

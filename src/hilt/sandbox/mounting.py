@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     _Tree = tuple[int, bool]
 
 DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
+LINK = "link "  # before the path of a link, which is mounted itself
 SHARED_BYTES = 1 << 30
 _SMALL_BYTES = 1 << 20  # enough for mount points
 EMPTY_MODE = 0o500  # of a folder that can be listed, and is empty
@@ -45,7 +46,8 @@ _FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
 _READ_ONLY, _NOSUID, _NODEV, _NOEXEC, _NO_SYMLINKS = 1, 2, 4, 8, 0x200000
 _PLAIN = _NOSUID | _NODEV
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
-_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _HANDLE = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
 _LOWER_INODE = (1 << 62) - 1
@@ -70,10 +72,13 @@ def prepare() -> None:
     _Kernel()
 
 
-def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> None:
-    """Enter a new mount namespace and build the file system of a plan at the folder `stage`."""
+def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay], own_network: bool) -> None:
+    """Enter a new mount namespace and build the file system of a plan at the folder `stage`.
+
+    With its own network, the program can connect only to itself.
+    """
     kernel = _Kernel()
-    kernel.unshare()
+    kernel.unshare(own_network=own_network)
     mounter = _Mounter(kernel)
     for overlay in overlays:
         mounter.cover(*overlay)
@@ -131,6 +136,9 @@ class _Mounter:
         path, _, source, source_identity, writable = step
         if source == READ_ONLY:
             return -1, True
+        if isinstance(source, str) and source.startswith(LINK):
+            link = os.open(source.removeprefix(LINK), _HANDLE | os.O_NOFOLLOW)
+            return self._kernel.clone(link, _PLAIN | _READ_ONLY), False
         if isinstance(source, bytes):
             origin = self._source(source)
             status = self._compare(origin, source_identity)
@@ -148,7 +156,12 @@ class _Mounter:
             os.close(target)
             return
         self._compare(target, identity)
-        self._kernel.attach(mount, target)
+        try:
+            self._kernel.attach(mount, target)
+        except OSError:
+            if not (isinstance(source, str) and source.startswith(LINK)):
+                raise
+            return  # the kernel mounts no links; what it covers cannot be changed
         if path == b"/":
             self._stage = self._kernel.open(self._host, self._folder)
         elif source == DEVICES:
@@ -255,6 +268,16 @@ class _Mounter:
             os.close(folder)
 
 
+def _start_loopback() -> None:
+    """Start the loopback device of this network."""
+    import _socket
+    import fcntl
+
+    control = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    fcntl.ioctl(control, _SIOCSIFFLAGS, b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, sys.byteorder).ljust(24, b"\0"))
+    control.close()
+
+
 class _Kernel:
     """System calls that Python lacks."""
 
@@ -269,21 +292,24 @@ class _Kernel:
         self._libc = libc
         self._errno = ctypes.get_errno
 
-    def unshare(self, *, mounts_only: bool = False) -> None:
+    def unshare(self, *, mounts_only: bool = False, own_network: bool = False) -> None:
         """Enter a new mount namespace; if not permitted, and unless `mounts_only`, with a new user namespace."""
         user, group = os.geteuid(), os.getegid()
+        new = _CLONE_NEWNS | _CLONE_NEWNET if own_network else _CLONE_NEWNS
         try:
-            self._check(self._libc.unshare(_CLONE_NEWNS))
+            self._check(self._libc.unshare(new))
         except OSError as error:
             if error.errno != EPERM or mounts_only:
                 raise
-            self._check(self._libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))
+            self._check(self._libc.unshare(_CLONE_NEWUSER | new))
             maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
             for name, text in maps.items():
                 fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
                 os.write(fd, text.encode())
                 os.close(fd)
         self._check(self._libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+        if own_network:
+            _start_loopback()
 
     def make_tmpfs(self, mode: int, size: int = _SMALL_BYTES) -> int:
         """Return the mount of an empty folder."""

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class Network(NamedTuple):
     """What a program can connect to.
 
-    `internet`: whatever this machine can reach. `unix`: Unix sockets of its session, and those that the user named.
-    `needs` is the feature that a backend must have. `open` makes the namespaces that the programs of a session share:
-    it gets the program of the backend, and returns the user and the network namespace. Without it, and without
-    `internet`, each program has a network of its own that leads nowhere.
+    `internet`: whatever this machine can reach. `unix`: Unix sockets of its session, and those that the user named;
+    without it, only those that it has made. `needs` is the feature that a backend must have. `open` makes the
+    namespaces that the programs of a session share: it gets the program of the backend, and returns the user and the
+    network namespace. Without it, and without `internet`, each program has a network of its own that leads nowhere.
     """
 
     name: NetworkName
@@ -61,15 +61,15 @@ class SessionNetworks:
             return os.dup(user), os.dup(net)
 
     @contextmanager
-    def record(self, session: str) -> Iterator[int]:
-        """Yield a descriptor of the session's record."""
-        import fcntl
-
+    def record(self, session: str, network: Network) -> Iterator[int]:
+        """Yield a descriptor of the session's record; a program that reaches no other has one of its own."""
         with self._lock:
-            if session not in self._records:
-                self._records[session] = os.memfd_create("sockets", os.MFD_CLOEXEC)
-                fcntl.fcntl(self._records[session], fcntl.F_SETFL, os.O_APPEND)
-            record = os.dup(self._records[session])
+            if not network.unix:
+                record = _make_record()
+            else:
+                if session not in self._records:
+                    self._records[session] = _make_record()
+                record = os.dup(self._records[session])
         with Closing(record):
             yield record
 
@@ -81,6 +81,14 @@ class SessionNetworks:
             self._open.clear()
         for fd in descriptors:
             os.close(fd)
+
+
+def _make_record() -> int:
+    import fcntl
+
+    record = os.memfd_create("sockets", os.MFD_CLOEXEC)
+    fcntl.fcntl(record, fcntl.F_SETFL, os.O_APPEND)
+    return record
 
 
 _ISOLATED = ("--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/")

@@ -89,6 +89,12 @@ class Sandbox:
             start = Start(available, resources, cwd, tty, layer)
             yield stack.enter_context(enforcing.confine(profile, start))._replace(stay=stay)
 
+    def repositories(self, profile: Profile) -> tuple[str, ...]:
+        """Return the Git repositories of the workspace."""
+        from hilt.sandbox.view import search_workspace
+
+        return search_workspace(profile, self._get_resources().search).repositories
+
     def _check(self, profile: Profile, available: Availability) -> None:
         """Raise if nothing can confine a program here, or if it could change what confines it."""
         if not available.works:

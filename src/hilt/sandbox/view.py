@@ -28,6 +28,7 @@ from __future__ import annotations
 import functools
 import os
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import IntEnum
 from typing import NamedTuple
@@ -37,10 +38,12 @@ from hilt.errors import ToolError
 from hilt.handles import open_folder
 from hilt.places import RealPaths
 from hilt.sandbox import mounting, mountpoints, repositories, sensitive
+from hilt.sandbox.git_view import SHOWN
 from hilt.sandbox.profile import innermost, is_below, is_plain, own_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.sandbox.git_view import GitView
     from hilt.sandbox.mounting import Mount
     from hilt.sandbox.profile import Profile
     from hilt.sandbox.sensitive import Findings, Search
@@ -121,22 +124,25 @@ def search_workspace(profile: Profile, search: Search) -> Findings:
     return sensitive.join(searches)
 
 
-def make_plan(profile: Profile, findings: Findings, features: tuple[str, ...]) -> Plan:
+def make_plan(profile: Profile, findings: Findings, features: tuple[str, ...], git: GitView | None = None) -> Plan:
     """Plan the view of the file system that a program gets."""
-    view = _View(profile)
+    view = _View(profile, {} if git is None else git.sealed)
     view.show_system(features)
     view.show_workspace()
     view.guard_workspace(findings)
     view.hide_home()
     view.hide_sensitive(findings)
+    if git is not None:
+        view.show_git(git)
     return view.finish()
 
 
 class _View:
     """Collects the steps of a plan."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, sealed: Mapping[str, str]) -> None:
         self._profile = profile
+        self._sealed = sealed
         self._real_path = RealPaths()
         self._homes = places.homes({"HOME": profile.home})
         self._home = self._homes[0]
@@ -282,6 +288,16 @@ class _View:
             if is_unreadable:
                 self._hide(path, "rule", unreadable=True)
 
+    def show_git(self, git: GitView) -> None:
+        """Show what git_view.py has prepared."""
+        if git.folder:
+            self._bind(Layer.SHOWN, "git", SHOWN, git.folder, writable=True)
+        for path, copy in git.excludes.items():
+            self._bind(Layer.HIDDEN, "git", path, copy)
+        for path, link in git.links.items():
+            if (path, Layer.GUARDED) in self._steps:
+                self._steps[path, Layer.HIDDEN] = Step(Layer.HIDDEN, "git", path, built_in=mounting.LINK + link)
+
     def finish(self) -> Plan:
         """Return all steps, from the outermost path to the innermost."""
         steps = []
@@ -347,7 +363,8 @@ class _View:
             self._keep_while_empty(path)
             self._mount_empty(Layer.HIDDEN, purpose, path, 0 if unreadable else mounting.EMPTY_MODE)
         else:
-            source = os.path.join(self._private, "sealed-file" if unreadable else "blank-file")
+            blank = os.path.join(self._private, "sealed-file" if unreadable else "blank-file")
+            source = self._sealed.get(path, blank) if unreadable else blank
             self._bind(Layer.HIDDEN, purpose, path, source)
 
     def _guard(self, path: str, purpose: str, *, refuse_links: bool = True) -> None:
@@ -473,6 +490,28 @@ class _View:
 
     def _make_read_only(self, purpose: str, path: str, *, built_in: str = "") -> None:
         self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path, built_in=built_in)
+
+
+def denial(plan: Plan, path: str, missing: bool) -> str:
+    """Return why a program could not use a path, or took it for missing, and who can allow it; else nothing."""
+    real = os.path.realpath(path)
+    steps = [step for step in plan.steps if is_below(real, step.path) and step.layer is not Layer.CLOSING]
+    step = max(steps, key=_order, default=None)
+    if missing and (step is None or step.layer is not Layer.HIDDEN or not os.path.lexists(real)):
+        return ""
+    if step is not None and (step.writable or step.options):
+        return "is another program's socket; the user can list it in shell.sockets" if _is_socket(real) else ""
+    if step is None or step.layer < Layer.HELD:
+        is_ours = os.access(real if os.path.lexists(real) else os.path.dirname(real), os.W_OK)
+        way = "is outside the workspace and /tmp, so commands cannot write it"
+        return way if is_ours else ""
+    if step.purpose == "sensitive":
+        return "is hidden; the user can list it in workspace.readable"
+    if step.purpose == "rule":
+        return "is denied by a rule of the user"
+    if step.layer is Layer.HIDDEN:
+        return "is hidden, as all credentials are"
+    return "is read-only; the user can list it in shell.writable"
 
 
 def _order(step: Step) -> tuple[bool, int, Layer, str]:

@@ -47,7 +47,7 @@ class RunningWatch(Report):
         self._due = monotonic() + _CHECK_SECONDS
 
     def notes(self) -> tuple[str, ...]:
-        return self._watch.notes
+        return (*self._watch.notes, *self.more)
 
     def due(self) -> float:
         return self._due

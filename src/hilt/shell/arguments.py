@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from hilt.shell import programs
 from hilt.shell.quoting import ShellWord
-from hilt.shell.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, has_unknown, holds, worse
+from hilt.shell.rating import RUIN, RUN_TIME, CommandPlace, Rate, Rated, Rater, has_unknown, holds, worse
+from hilt.shell.removals import checked, found_paths
 
 FIND_ACTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
 
@@ -19,6 +20,7 @@ def _rate_find(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
         word = arguments[index]
         index += 1
         if word.value in ("-exec", "-execdir", "-ok", "-okdir"):
+            action = index - 1
             inner: list[ShellWord] = []
             while index < len(arguments) and arguments[index].value not in (";", "+"):
                 inner.append(arguments[index])
@@ -29,9 +31,11 @@ def _rate_find(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
             ]
             rated = worse(rated, Rated("caution", f"find {word.value} starts a command"))
             if replaced:
-                rater.start(replaced, place)
+                rater.start(replaced, place._replace(lists=found_paths(arguments[:action])))
         elif word.value == "-delete":
-            return Rated("dangerous", "find -delete deletes files")
+            is_last = index == len(arguments) and rater.sandboxed
+            removed = found_paths(arguments[: index - 1]) if is_last else None
+            return Rated("dangerous", "find -delete deletes files", removed)
         elif word.value is not None and word.value.startswith(("-fprint", "-fls")):
             rated = worse(rated, Rated("caution", f"find {word.value} writes a file"))
             rated = worse(rated, rater.write(arguments[index].value if index < len(arguments) else None, place))
@@ -79,7 +83,7 @@ def _rate_reader(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
 def _start_program(rater: Rater, text: str | None, place: CommandPlace, starter: str) -> Rated:
     if text is None:
         return Rated("dangerous", f"{starter} starts a program that is computed at run time")
-    rater.start((ShellWord(text, text, name=text.rpartition("/")[2]), RUN_TIME), place._replace(fed=True))
+    rater.start((ShellWord(text, text, name=text.rpartition("/")[2]), RUN_TIME), place.feeding)
     return Rated("caution", f"{starter} starts a program")
 
 
@@ -147,7 +151,9 @@ def _rate_service_control(rater: Rater, name: str, arguments: Sequence[ShellWord
 def _rate_truncate(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     sizes = programs.option_values([word.value for word in arguments], "s", "size", stops="r")
     if any(size is None or size[:1] in ("-", "<", "/") or not size.strip("0") for size in sizes):
-        return Rated("dangerous", "truncate discards the content of files")
+        paths = programs.positionals([word.value for word in arguments], programs.Options("sr", ("size", "reference")))
+        emptied = checked(path or ".." for path in paths) if rater.sandboxed else None
+        return Rated("dangerous", "truncate discards the content of files", emptied)
     return Rated("caution", programs.CHANGERS[name])
 
 
@@ -171,6 +177,10 @@ def _rate_destructive_option(rater: Rater, name: str, arguments: Sequence[ShellW
 
 def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
     """Rate the removal of packages; safe if nothing is removed."""
+    if name in ("manage.py", "django-admin") and any(
+        value in ("flush", "reset_db", "reset_schema") for value in values
+    ):
+        return Rated("dangerous", f"{name} empties a database{RUIN}")
     operands = programs.positionals(values, programs.PACKAGE_OPTIONS)
     removals = programs.REMOVALS.get(name, ())
     if operands[:1] and operands[0] in programs.PACKAGE_GROUPS:

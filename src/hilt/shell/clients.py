@@ -221,7 +221,9 @@ def _rate_database(rater: Rater, name: str, arguments: Sequence[ShellWord], plac
         # one dash before a long name; the file, then commands
         texts += [values[at + 1] for at, value in enumerate(values[:-1]) if value in ("-cmd", "-c")]
         texts += programs.positionals(values, programs.Options("", ("cmd", "init", "separator", "nullvalue")))[1:]
-    if place.fed:
+    if place.input is not None:
+        texts.append(place.input)
+    elif place.fed:
         return rater.start_unseen(place, f"{name} runs its standard input")
     if name in ("mysql", "mariadb"):
         for text in programs.long_values(values, "pager", exact=True):

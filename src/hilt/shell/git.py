@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hilt.shell import programs
 from hilt.shell.quoting import ShellWord
 from hilt.shell.rating import CommandPlace, Rate, Rated, Rater, has_unknown, joined, worse
+from hilt.shell.removals import checked
 
 _PAGERS = frozenset(("", "cat", "less", "more", "less -R", "less -FRX", "false", "true"))
 
@@ -68,7 +69,7 @@ def _rate_git(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
 
 def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
-    rated = _rate_loss(verb, arguments)
+    rated = _rate_loss(verb, arguments, sandboxed=rater.sandboxed)
     if verb in _REMOTE_COMMANDS:
         rated = worse(rated, _rate_remote(rater, verb, values, place))
     if verb == "push":
@@ -86,10 +87,23 @@ def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[ShellWord], plac
     return worse(Rated("caution", f"git {verb} can change the repository"), rated)
 
 
-def _rate_loss(verb: str, arguments: Sequence[ShellWord]) -> Rated:
+def _rate_loss(verb: str, arguments: Sequence[ShellWord], *, sandboxed: bool) -> Rated:
     """Rate what a command discards so that no other git command can restore it."""
     what = _loss(verb, arguments)
-    return Rated("safe", "") if what is None else Rated("dangerous", f"git {verb} discards {what}")
+    if what is None:
+        return Rated("safe", "")
+    return Rated("dangerous", f"git {verb} discards {what}", _undone(verb, arguments) if sandboxed else None)
+
+
+def _undone(verb: str, arguments: Sequence[ShellWord]) -> tuple[str, ...] | None:
+    """Return globs for the files of the worktree that a command changes; None if it discards more than that."""
+    values = [word.value for word in arguments]
+    if verb == "clean" and not programs.has_flag(values, "xXi", "interactive", values="e"):
+        return () if sum((value or "-").count("f") for value in values if (value or "").startswith("-")) < 2 else None
+    paths = [value or ".." for value in values if value != "--"]
+    # with a commit, git replaces what was staged, too
+    names_files = verb == "restore" or (verb == "checkout" and (values[:1] == ["--"] or len(values) == 1))
+    return checked(paths) if names_files and paths and not any(path.startswith("-") for path in paths) else None
 
 
 def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
@@ -99,7 +113,7 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
     if verb == "reset" and programs.has_flag(values, "", "hard"):
         return "uncommitted changes: reset --hard"
     if verb == "clean":
-        return "untracked files"
+        return None if programs.has_flag(values, "n", "dry-run", values="e") else "untracked files"
     if verb in ("filter-branch", "filter-repo"):
         return "the history that it rewrites"
     loss = _LOSSES.get(verb)

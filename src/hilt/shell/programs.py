@@ -61,6 +61,8 @@ DESTROYERS = _facts(
     "discards the write-ahead log of a database"
 )
 
+KILLERS = words("kill killall pkill skill")
+
 ELEVATORS = _facts(
     "sudo runs with elevated privileges; su runs as another user; doas runs with elevated privileges; pkexec runs "
     "with elevated privileges; runuser runs as another user; sudoedit edits with elevated privileges"

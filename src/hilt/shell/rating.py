@@ -10,23 +10,35 @@ from hilt.shell.syntax import Assignment
 
 Level = Literal["safe", "caution", "dangerous"]
 ORDER = {"safe": 0, "caution": 1, "dangerous": 2}
+RUIN = "; no rule allows that"  # ends the reason for what destroys everything
 RUN_TIME = ShellWord("", None)  # a word that a program builds from its input
 
 
 class Rated(NamedTuple):
-    """A level and its reason."""
+    """A level and its reason; `removes` are globs for the files it removes, if undo brings all of that back."""
 
     level: Level
     reason: str
+    removes: tuple[str, ...] | None = None
 
 
 class CommandPlace(NamedTuple):
-    """The position of a command: its offsets, whether its standard input is redirected, and its nesting depth."""
+    """The position of a command: its offsets, whether its standard input is redirected, and its nesting depth.
+
+    `input` is what it reads, if that is literal text; `lists` are globs for the paths that it gets as arguments.
+    """
 
     start: int
     end: int
     fed: bool
     depth: int
+    input: str | None = None
+    lists: tuple[str, ...] | None = None
+
+    @property
+    def feeding(self) -> CommandPlace:
+        """The place of a command that reads something else."""
+        return self._replace(fed=True, input=None)
 
 
 class Rater(Protocol):
@@ -43,6 +55,9 @@ class Rater(Protocol):
     def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
         """Add a part for code that cannot be rated: a rule that allows the program does not allow it."""
 
+    def start_code(self, rated: Rated, place: CommandPlace) -> Rated:
+        """Add a part for code that a program reads: a rule that allows the program does not allow it."""
+
     def write(self, path: str | None, place: CommandPlace) -> Rated:
         """Add a file that a program writes by an option or its script as a separate part, and rate it."""
 
@@ -57,8 +72,9 @@ Rate = Callable[[Rater, str, Sequence[ShellWord], CommandPlace], Rated]
 
 
 def worse(first: Rated, second: Rated) -> Rated:
-    """Return the worse of two ratings; the first if they are equal."""
-    return second if ORDER[second.level] > ORDER[first.level] else first
+    """Return the worse of two ratings; of equal ones that which cannot be undone, else the first."""
+    is_lasting = second.level == first.level and first.removes is not None and second.removes is None
+    return second if ORDER[second.level] > ORDER[first.level] or is_lasting else first
 
 
 def has_unknown(arguments: Sequence[ShellWord]) -> bool:

@@ -10,8 +10,10 @@ from typing import Literal, NamedTuple
 from hilt import variables
 from hilt.shell import arguments as argument_rules
 from hilt.shell import builtins, clients, git, programs, starters
+from hilt.shell.inputs import PRINTERS, literal_input
 from hilt.shell.quoting import ShellWord
-from hilt.shell.rating import ORDER, CommandPlace, Level, Rate, Rated, worse
+from hilt.shell.rating import ORDER, RUIN, CommandPlace, Level, Rate, Rated, worse
+from hilt.shell.removals import REMOVERS, listed_paths, removed_paths, ruins
 from hilt.shell.syntax import MAX_LENGTH, Assignment, Command, Redirection, Unparsed, read
 
 _MAX_WRAPPERS = 20
@@ -25,6 +27,10 @@ _EVALUATED = ("$(", "`", "${")
 _CACHED_LENGTH = 2000
 
 
+# code: what an interpreter reads; unseen: code that cannot be rated
+Kind = Literal["command", "redirection", "code", "unseen"]
+
+
 class CommandPart(NamedTuple):
     """One simple command of a command line, one file that it writes, or code that it runs and that cannot be rated."""
 
@@ -34,8 +40,9 @@ class CommandPart(NamedTuple):
     reason: str
     start: int
     end: int
-    kind: Literal["command", "redirection", "unseen"] = "command"  # unseen: code that cannot be rated
+    kind: Kind = "command"
     writes: tuple[str, ...] = ()
+    removes: tuple[str, ...] | None = None  # globs for what it removes, if undo brings all of that back
 
 
 class Risk(NamedTuple):
@@ -45,6 +52,19 @@ class Risk(NamedTuple):
     reason: str
     part: str
     parts: tuple[CommandPart, ...]
+
+    @property
+    def removes(self) -> tuple[str, ...] | None:
+        """Globs for the files that it removes; None if it removes none, or is dangerous in another way, too."""
+        removed = [part.removes for part in self.parts if part.level == "dangerous" or part.removes is not None]
+        if not removed or None in removed:
+            return None
+        return tuple(path for paths in removed for path in paths or ())
+
+    @property
+    def ruins(self) -> bool:
+        """Whether it destroys everything: no rule allows that."""
+        return any(part.level == "dangerous" and part.reason.endswith(RUIN) for part in self.parts)
 
 
 def classify(command: str, *, sandboxed: bool = True) -> Risk:
@@ -108,7 +128,10 @@ class _Rating:
         for command in script.commands:
             fed = command.fed or feeds_all or (place is not None and place.fed)
             start, end = (command.start, command.end) if place is None else (place.start, place.end)
-            self._rate_command(command, CommandPlace(start, end, fed, 0 if place is None else place.depth + 1))
+            given = literal_input(command) if not (PRINTERS & self._redefined) else command.given
+            depth = 0 if place is None else place.depth + 1
+            lists = listed_paths(command.writer)
+            self._rate_command(command, CommandPlace(start, end, fed, depth, given, lists))
 
     def _rate_command(self, command: Command, place: CommandPlace) -> None:
         writes = tuple(
@@ -122,7 +145,7 @@ class _Rating:
             for assignment in command.assignments:
                 rated = worse(rated, self.rate_assignment(assignment, place))
             values = tuple(word.value for word in command.words)
-            self.parts.insert(at, CommandPart(command.text, values, *rated, place.start, place.end, "command", writes))
+            self.parts.insert(at, _part(command.text, values, rated, place, writes=writes))
         for redirection in command.redirections:
             own = place._replace(start=redirection.start, end=redirection.end) if place.depth == 0 else place
             self._add_write(redirection, own)
@@ -133,9 +156,7 @@ class _Rating:
         if rated is not None:
             path = _path(redirection)
             words, writes = (redirection.operator, path), () if path is None else (path,)
-            self.parts.append(
-                CommandPart(redirection.text, words, *rated, place.start, place.end, "redirection", writes)
-            )
+            self.parts.append(_part(redirection.text, words, rated, place, "redirection", writes))
         return rated
 
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -146,7 +167,7 @@ class _Rating:
         inner = place._replace(depth=place.depth + 1)
         rated = self._rate_words(words, inner)
         text = " ".join(word.text for word in words if word.text)
-        self.parts.insert(at, CommandPart(text, tuple(word.value for word in words), *rated, place.start, place.end))
+        self.parts.insert(at, _part(text, tuple(word.value for word in words), rated, place))
         return rated
 
     def start_text(self, text: str | None, place: CommandPlace, starter: str) -> Rated:
@@ -162,6 +183,11 @@ class _Rating:
         """Add a part for code that cannot be rated: a rule that allows the program does not allow it."""
         self.parts.append(CommandPart("", (), "dangerous", reason, place.start, place.end, "unseen"))
         return Rated("dangerous", reason)
+
+    def start_code(self, rated: Rated, place: CommandPlace) -> Rated:
+        """Add a part for code that a program reads: a rule that allows the program does not allow it."""
+        self.parts.append(_part("", (), rated, place, "code"))
+        return rated
 
     def write(self, path: str | None, place: CommandPlace) -> Rated:
         """Add a file that a program writes by an option or its script as a separate part, and rate it."""
@@ -208,15 +234,25 @@ class _Rating:
             raise Unparsed("too many nested commands start one another")
         rated = self._rate_program(name, words[1:], place)
         rated = worse(rated, _rate_disks(name, words[1:], rated.level))
-        if place.fed and rated.level == "caution" and _names_a_shell(words[1:]):
+        is_seen = place.input is not None and (name in programs.RUNNERS or name in programs.WRAPPERS)
+        if place.fed and not is_seen and rated.level == "caution" and _names_a_shell(words[1:]):
             rated = Rated("dangerous", f"{name} passes its input to a shell")
         if rated.level == "safe" and not _is_standard(verb):
             return Rated("caution", f"{verb.text} is not the system's {name}")
         if name in self._loops:
-            return Rated("dangerous", f"{name} is a function that calls itself")
+            return Rated("dangerous", f"{name} is a function that calls itself{RUIN}")
         if rated.level == "safe" and name in self._redefined:
             return Rated("caution", f"{name} is redefined here")
         return rated
+
+    def _rate_destroyer(self, name: str, reason: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
+        if name in REMOVERS:
+            if ruined := ruins(arguments):
+                return Rated("dangerous", f"{name} deletes {ruined}{RUIN}")
+            return Rated("dangerous", reason, removed_paths(arguments, place) if self.sandboxed else None)
+        if name in programs.KILLERS and self.sandboxed and not any(word.value == "-1" for word in arguments[1:]):
+            return Rated("caution", f"{name} ends processes in its own sandbox")
+        return Rated("dangerous", reason)
 
     def _rate_program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
         values = [word.value for word in arguments]
@@ -235,7 +271,9 @@ class _Rating:
             return worse(rate(self, name, arguments, place), argument_rules.rate_removal(name, values))
         family = lowered.partition(".")[0]
         if lowered in programs.DESTROYERS or family in ("mkfs", "fsck"):
-            return Rated("dangerous", programs.DESTROYERS.get(lowered) or programs.DESTROYERS[family])
+            return self._rate_destroyer(
+                lowered, programs.DESTROYERS.get(lowered) or programs.DESTROYERS[family], arguments, place
+            )
         if lowered in programs.ELEVATORS:
             return starters.rate_elevator(self, lowered, arguments, place)
         if name in programs.READERS:
@@ -252,6 +290,17 @@ class _Rating:
             return starters.rate_wrapper(self, name, arguments, place)
         rated = worse(argument_rules.rate_removal(name, values), starters.rate_runner(self, name, arguments, place))
         return worse(Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless")), rated)
+
+
+def _part(
+    text: str,
+    words: tuple[str | None, ...],
+    rated: Rated,
+    place: CommandPlace,
+    kind: Kind = "command",
+    writes: tuple[str, ...] = (),
+) -> CommandPart:
+    return CommandPart(text, words, rated.level, rated.reason, place.start, place.end, kind, writes, rated.removes)
 
 
 def _feeds_the_shell(command: Command) -> bool:

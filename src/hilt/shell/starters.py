@@ -7,13 +7,18 @@ from collections.abc import Sequence
 
 from hilt import places, variables
 from hilt.shell import programs
+from hilt.shell.arguments import rate_removal
 from hilt.shell.awk_sed import SedScripts, awk_starts, awk_writes, sed_starts, sed_writes
 from hilt.shell.quoting import ShellWord
-from hilt.shell.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, holds, is_made_of_input, joined, worse
+from hilt.shell.rating import ORDER, RUN_TIME, CommandPlace, Rate, Rated, Rater, holds, is_made_of_input, joined, worse
 from hilt.shell.syntax import Assignment
 
 _SOURCES = (":::", "::::", ":::+", "::::+")
 _MODULES = frozenset(("hilt", "pip", "pip3", "uv", "pipx", "poetry", "pdm", "conda"))
+CODE_HOLDS = "the code of"  # begins the reason for code that may start programs or delete files
+_REMOVES = ("remove", "unlink", "delete", "rmtree", "rmdir", "rmsync", ".rm(", "rm_rf", "truncate")
+_EVALUATES = ("exec(", "eval(", "eval ", "compile(", "new function")
+_INPUTS = ("-", "/dev/stdin")
 _FED_MODULES = frozenset(("code", "asyncio", "pdb"))
 # options of tar that name a program, and those that name one of its usual helpers
 _TAR_COMMANDS = ("to-command", "info-script", "new-volume-script")
@@ -132,7 +137,7 @@ def _rate_feeder(
     elif programs.has_flag(options, "i"):
         marks.append("{}")
     replaced = [ShellWord(word.text, None) if holds(word, marks) else word for word in inner]
-    rater.start([*replaced, RUN_TIME], place._replace(fed=True))
+    rater.start([*replaced, RUN_TIME], place.feeding)
     return rated
 
 
@@ -195,6 +200,8 @@ def rate_shell(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
         return Rated("dangerous", f"{name} runs the scripts that its input names")
     if operands and not reads_input and not is_standard_input(operands[0]):
         return Rated("caution", f"{name} runs a script")
+    if place.input is not None and (reads_input or not operands or operands[0].value in _INPUTS):
+        return rater.start_text(place.input, place.feeding, f"the standard input of {name}")
     if place.fed or operands or reads_input:
         return Rated("dangerous", f"{name} runs its standard input")
     return Rated("caution", f"{name} starts a shell")
@@ -256,23 +263,48 @@ def rate_interpreter(
             break
         if value.endswith((*(f"/{program}" for program in places.PROGRAMS), "hilt/__main__.py")):
             return _rate_hilt(rater, "hilt", arguments[index:], place)
+        if value.endswith("manage.py"):
+            return worse(
+                Rated("caution", f"{name} runs a program"),
+                rate_removal("manage.py", [word.value for word in arguments[index:]]),
+            )
         if not has_program:
-            return Rated("dangerous", f"{name} runs its standard input")
+            return _rate_input(rater, name, kind, place if value in _INPUTS else place.feeding)
         break
-    for code in codes:
-        if code is None:
-            return Rated("dangerous", f"{name} runs code that is computed at run time")
-        lowered = code.lower()
-        sign = next((sign for sign in kind.risky if sign in lowered), None)
-        if sign is not None:
-            return Rated("dangerous", f"the code of {name} contains {sign.strip()!r}")
     if codes:
-        return Rated("caution", f"{name} runs inline code")
-    if place.fed and kind.quiet and any(word.value in ("-", "/dev/stdin") for word in arguments):
-        return Rated("dangerous", f"{name} runs its standard input")
-    if not has_program and place.fed and not kind.quiet:
-        return Rated("dangerous", f"{name} runs its standard input")
+        return max(
+            (_rate_code(rater, name, kind, code, place, "code that is computed at run time") for code in codes),
+            key=lambda rated: ORDER[rated.level],
+        )
+    names_input = any(word.value in _INPUTS for word in arguments)
+    if place.fed and (names_input if kind.quiet else not has_program):
+        return _rate_input(rater, name, kind, place)
     return Rated("caution", f"{name} runs a program")
+
+
+def _rate_input(rater: Rater, name: str, kind: programs.Interpreter, place: CommandPlace) -> Rated:
+    """Rate an interpreter that runs its standard input."""
+    rated = _rate_code(rater, name, kind, place.input, place, "its standard input")
+    return rated if place.input is None else rater.start_code(rated, place)
+
+
+def _rate_code(
+    rater: Rater, name: str, kind: programs.Interpreter, code: str | None, place: CommandPlace, what: str
+) -> Rated:
+    """Rate code that is in the line; None is code that is not, which `what` describes."""
+    if code is None:
+        return Rated("dangerous", f"{name} runs {what}")
+    lowered = code.lower()
+    sign = next((sign for sign in kind.risky if sign in lowered), None)
+    if sign is not None:
+        # in the sandbox, it can do no more than a program of the workspace, unless it runs what it reads
+        is_seen = not place.fed or place.input is not None or not any(call in lowered for call in _EVALUATES)
+        return Rated(
+            "caution" if rater.sandboxed and is_seen else "dangerous",
+            f"{CODE_HOLDS} {name} contains {sign.strip()!r}",
+            () if rater.sandboxed and is_seen and any(word in lowered for word in _REMOVES) else None,
+        )
+    return Rated("caution", f"{name} runs inline code")
 
 
 def _rate_awk(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -294,7 +326,7 @@ def _rate_awk(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
             rated = worse(rated, Rated("dangerous", f"{name} runs a program that is computed at run time"))
             continue
         for command in awk_starts(text):
-            rated = worse(rated, rater.start_text(command, place._replace(fed=True), name))
+            rated = worse(rated, rater.start_text(command, place.feeding, name))
         for path in awk_writes(text):
             rated = worse(rated, rater.write(path, place))
     return rated
@@ -465,7 +497,9 @@ def _rate_small_language(rater: Rater, name: str, arguments: Sequence[ShellWord]
     """Rate programs whose language starts a shell with `!`, such as dc, ed and ftp."""
     values = [word.value for word in arguments]
     codes = programs.option_values(values, "ec", "expression", "execute")
-    if place.fed:
+    if place.input is not None and name in ("dc", "ed"):
+        codes.append(place.input)
+    elif place.fed:
         return rater.start_unseen(place, f"{name} runs its standard input")
     if any(code is None or "!" in code or "system" in code or "shell" in code for code in codes):
         return rater.start_unseen(place, f"an argument makes {name} run a command")
@@ -500,7 +534,7 @@ def _rate_texts(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     letters, names, _, stops, _ = programs.TEXT_OPTIONS[name]
     rated = Rated("caution", programs.CHANGERS.get(name, f"{name} can start commands"))
     if name in ("nc", "ncat", "netcat"):
-        place = place._replace(fed=True)  # by the network
+        place = place.feeding  # by the network
     has_pager = name in ("man", "bat", "batcat", "delta")
     for text in programs.option_values(values, letters, *names, stops=stops):
         started = rate_helper(rater, text, place, name) if has_pager else rater.start_text(text, place, name)
@@ -528,7 +562,7 @@ def _rate_socat(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     for word in arguments:
         kind, colon, rest = (word.value or "").partition(":")
         if colon and kind.lower() in ("exec", "system", "shell"):
-            rated = worse(rated, rater.start_text(rest.partition(",")[0], place._replace(fed=True), name))
+            rated = worse(rated, rater.start_text(rest.partition(",")[0], place.feeding, name))
     return rated
 
 

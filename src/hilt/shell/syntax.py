@@ -51,6 +51,7 @@ _NUMERIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"))
 _NAMING = frozenset(("let", "read", "mapfile", "readarray"))  # a name in their arguments may have a subscript
 _NAMING_BY_OPTION = frozenset(("printf", "test", "["))  # after -v
 _LOOSE = frozenset(("string", "heredoc_body", "expansion", "array", "regex"))  # blanks and text between their children
+_PLAIN_BODY = re.compile(r"(?:[^$`\\]|\\[^$`\\\n])*")  # the shell changes nothing in it
 RESERVED = frozenset(
     (
         *("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "in"),
@@ -98,6 +99,8 @@ class Command(NamedTuple):
     start: int
     end: int
     text: str
+    given: str | None = None  # its standard input, if that is the literal text of a here-document or here-string
+    writer: Command | None = None  # the simple command at the other end of its pipe
 
 
 class Script(NamedTuple):
@@ -334,17 +337,25 @@ class _Reader:
         self, source: Source, node: Node, *, fed: bool, depth: int
     ) -> Iterator[tuple[Node, bool, int, bool]]:
         is_fed = fed
+        writer: Command | None = None
         for item in chain(node):
             piped = item.operator in ("|", "|&")
             is_fed = piped or (is_fed if item.operator == "" else fed)
+            writer = writer if piped else None
             words, redirects, inner = _spread(source, item)
             is_input = any(
                 redirect.type != "file_redirect" or _operator(redirect).startswith("<") for redirect in redirects
             )
             inner_fed = is_fed or is_input
             if item.node is None or item.node.type not in _NESTING:
+                at = len(self._commands)
                 self._add(source, item.node, words, redirects, fed=inner_fed)
+                if len(self._commands) > at:
+                    given = _given(source, redirects) if is_input else None
+                    writer = None if is_input else writer
+                    self._commands[-1] = writer = self._commands[-1]._replace(given=given, writer=writer)
             else:
+                writer = None
                 if item.node.type == "function_definition":
                     inner_fed = True  # the caller decides what it reads
                     self._define(source, item.node)
@@ -818,6 +829,39 @@ def _operator(node: Node) -> str:
         if not child.is_named:
             return child.type
     raise Unparsed("a redirection without an operator")
+
+
+def _given(source: Source, redirects: Sequence[Node]) -> str | None:
+    """Return the text that is the standard input of a command; None if it is not literal, or not only that."""
+    inputs = []
+    for redirect in redirects:
+        if any(child.type == "file_descriptor" and child.text not in (b"1", b"2") for child in redirect.children):
+            return None
+        if redirect.type != "file_redirect" or _operator(redirect).startswith("<"):
+            inputs.append(redirect)
+    if len(inputs) != 1:
+        return None
+    node = inputs[0]
+    if node.type == "herestring_redirect":
+        words = _words(source, [child for child in node.children if child.is_named])
+        return None if len(words) != 1 or words[0].value is None else f"{words[0].value}\n"
+    if node.type == "heredoc_redirect":
+        body = next((child for child in node.children if child.type == "heredoc_body"), None)
+        text, is_quoted, is_whole = "", True, True
+        if body is not None:
+            start = source.joined.rfind("\n", 0, body.start_byte) + 1
+            text, is_quoted = source.slice(start, body.end_byte), _is_quoted_body(body)
+            is_whole = not source.slice(start, body.start_byte).strip()
+        tabs = _operator(node) == "<<-"
+    else:
+        # of a here-document that was removed
+        found = [each for each in source.bodies if each.operator[1] == _redirect_end(node)]
+        is_whole = len(found) == 1 and source.span(0, node.end_byte) == (0, node.end_byte)
+        text, is_quoted = (found[0].text, found[0].quoted) if found else ("", False)
+        tabs = is_whole and source.text[: found[0].operator[0]].rstrip(" \t").endswith("<<-")
+    if not is_whole or not (is_quoted or _PLAIN_BODY.fullmatch(text)):
+        return None
+    return re.sub(r"(?m)^\t+", "", text) if tabs else text
 
 
 def _destination_nodes(node: Node) -> list[Node]:

@@ -90,7 +90,7 @@ def run_shell(
 ) -> Output:
     """Run a bash command in a sandbox: it can write in the workspace and /tmp, and has no network unless allowed.
 
-    Dangerous commands (rm, sudo, git reset --hard …) need force.
+    Dangerous commands (sudo, git reset --hard …) need force.
 
     Details:
     Returns `[exit: N]`, the output (standard output and standard error interleaved, without colours) and
@@ -147,7 +147,7 @@ def run_shell(
             on_output=_output_listener(ctx),
             undoable=undoable,
         )
-    output = _answer(ctx, command, risk, finished, timeout, network=allowed, compact=compact)
+    output = _answer(ctx, command, risk, finished, timeout, cwd=folder.path, network=allowed, compact=compact)
     return output if undoable is None else _with_change(output, undoable, risk, preview=preview)
 
 
@@ -157,7 +157,7 @@ def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, 
         return None
     from hilt.processes.undoable import UndoableRun, call_key, is_covered
 
-    if not preview and not is_covered(ctx.settings["shell.undo"], risk.level):
+    if not preview and not is_covered(ctx.settings["shell.undo"], risk):
         return None
 
     def accept(reason: str) -> None:
@@ -287,10 +287,56 @@ def _is_confined(ctx: Context) -> bool:
     return ctx.settings["shell.sandbox"] != "full" and ctx.processes.sandbox.works
 
 
+def _advice(ctx: Context, risk: Risk, finished: Finished, timeout: int, network: str, text: str, cwd: str) -> list[str]:
+    """Return lines on what the sandbox or the timeout prevented, and who can allow it."""
+    lines: list[str] = []
+    if _is_confined(ctx):
+        lines = _denials(risk, finished, text, cwd)
+        if missing := _missing_network(ctx, risk, finished, network, text):
+            return [*lines, missing]
+    if finished.reason == "timeout":
+        longer = f"send timeout, up to {MAX_TIMEOUT_SECONDS} seconds, or " if timeout < MAX_TIMEOUT_SECONDS else ""
+        lines.append(f"[timeout: after {timeout} s; {longer}run_in_background: true for a longer command]")
+    return lines
+
+
+def _missing_network(ctx: Context, risk: Risk, finished: Finished, network: str, text: str) -> str:
+    from hilt.shell import denials
+    from hilt.shell.exit_status import lacks_network
+
+    is_late = finished.reason == "timeout"
+    if NETWORKS[network].internet or not finished.exit_code:
+        return ""
+    if network == "none" and not is_late and denials.reaches_this_machine(risk):
+        way = 'to reach a server that a job of this session runs, send network: "loopback", for the job too'
+    elif lacks_network(finished.exit_code, text) or (is_late and denials.fetches(risk)):
+        way = 'send network: "full", which prompts the user, or have the user set shell.network = "full"'
+    else:
+        return ""
+    return f"[network: {network} in this sandbox; {'plan mode allows no more' if ctx.mode == 'plan' else way}]"
+
+
+def _denials(risk: Risk, finished: Finished, text: str, cwd: str) -> list[str]:
+    """Return what git could not read, and the path or limit that stopped a command."""
+    from hilt.shell import denials
+
+    def shown(path: str) -> str:
+        return printed.plain(path.removeprefix(f"{cwd}/"))
+
+    hidden = finished.hidden if any((part.words or ("",))[0] == "git" for part in risk.parts) else ()
+    lines = [f"[sandbox: git takes {', '.join(map(shown, hidden))} for unchanged, because commands cannot read it]"]
+    for path, is_missing in denials.denied_paths(text, cwd):
+        if reason := finished.denial(path, is_missing):
+            return [*lines[not hidden :], f"[sandbox: {shown(path)} {reason}]"]
+    if finished.exit_code and (setting := denials.exceeded_setting(text)):
+        lines.append(f"[sandbox: a limit stopped the command; the user can raise {setting}]")
+    return lines[not hidden :]
+
+
 def _answer(
-    ctx: Context, command: str, risk: Risk, finished: Finished, timeout: int, *, network: str, compact: bool
+    ctx: Context, command: str, risk: Risk, finished: Finished, timeout: int, *, cwd: str, network: str, compact: bool
 ) -> Output:
-    from hilt.shell.exit_status import classify_exit, lacks_network
+    from hilt.shell.exit_status import classify_exit
 
     output = finished.stdout
     facts: dict[str, Any] = {
@@ -330,21 +376,12 @@ def _answer(
     )
     if not finished.clean:
         facts["left_running"] = True
-    advice = ""
-    if finished.reason == "timeout":
-        longer = f"send timeout, up to {MAX_TIMEOUT_SECONDS} seconds, or " if timeout < MAX_TIMEOUT_SECONDS else ""
-        advice = f"[timeout: after {timeout} s; {longer}run_in_background: true for a longer command]"
-    elif not NETWORKS[network].internet and _is_confined(ctx) and lacks_network(finished.exit_code, text):
-        advice = f"[network: {network} in this sandbox; " + (
-            "plan mode allows no more]"
-            if ctx.mode == "plan"
-            else 'send network: "full", which prompts the user, or have the user set shell.network = "full"]'
-        )
+    advice = _advice(ctx, risk, finished, timeout, network, text, cwd)
     lines = [
         f"[exit: {finished.exit_code}]",
         text,
         f"[classification: {outcome.classification} — {outcome.reason}]",
-        *([advice] if advice else []),
+        *advice,
         *(f"[disarmed: {note}]" for note in finished.notes),
         *([note] if note else []),
     ]

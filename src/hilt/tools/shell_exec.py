@@ -79,9 +79,9 @@ def shell_exec(
         raise ToolError("invalid_args", "An argument contains a NUL character, which is not allowed.")
     command = shlex.join(argv)
     hardened, variables = harden_argv(argv)
-    risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full").level
+    risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full")
     undoable = None
-    if risk != "safe":
+    if risk.level != "safe":
         from hilt.processes.undoable import UndoableRun, is_covered
 
         if is_covered(ctx.settings["shell.undo"], risk):
@@ -110,7 +110,7 @@ def shell_exec(
         data["undo"], meta["undo"] = undoable.change.summary, undoable.change.facts
     elif undoable is not None and undoable.skipped:
         meta["undo"] = {"skipped": undoable.skipped}
-    return Output(data=data, view=view, meta=meta, risk=risk)
+    return Output(data=data, view=view, meta=meta, risk=risk.level)
 
 
 def _advice(ctx: Context, finished: Finished, errors: str, timeout: int) -> str:

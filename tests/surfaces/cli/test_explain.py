@@ -109,7 +109,7 @@ def test_a_grant_is_shown(command):
 @pytest.mark.parametrize(
     "words, tool, decision",
     [
-        (["rm -rf src"], "run_shell", "deny"),
+        (["rm -rf ."], "run_shell", "deny"),
         (["ls -l | wc"], "run_shell", "allow"),
         (["write_file", "path=a.txt", "content=x"], "write_file", "allow"),
         (["Write", "file_path=a.txt", "content=x", "--dialect", "claude_code"], "write_file", "allow"),

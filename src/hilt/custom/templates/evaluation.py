@@ -598,6 +598,10 @@ class _Finder:
             self._add(reason)
         return _SAFE
 
+    def start_code(self, rated: Rated, place: CommandPlace) -> Rated:
+        """Accept code in a here-document: the values of a template in it are checked where it is read."""
+        return rated
+
     def write(self, path: str | None, place: CommandPlace) -> Rated:
         """Writing a file runs nothing."""
         return _SAFE
