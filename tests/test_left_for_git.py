@@ -242,18 +242,19 @@ def test_files_that_a_job_left_when_hilt_was_killed_are_disarmed_by_the_next_cal
 
 
 @pytest.mark.starts_processes
+@pytest.mark.parametrize("name", ["sub", ".env.sub"])
 @pytest.mark.parametrize("folder", ["/tmp", "/var/tmp", "$HOME/.cache"])
-def test_a_link_to_a_private_folder_of_commands_is_disarmed(base, runtime, repository, folder):
+def test_a_link_to_a_private_folder_of_commands_is_disarmed(base, runtime, repository, folder, name):
     """Its path on the host is in the table of mounts, and nothing in it is checked."""
     os.makedirs(os.path.join(base, "home"))
     source = f'$(while read -r _ _ _ source target _; do [ "$target" = "{folder}" ] && echo "$source"; done'
     plant = f"git init -q {folder}/lib; printf '[core]\n\tfsmonitor = %s\n' $PWD/evil >> {folder}/lib/.git/config; "
 
-    done = runtime.call("run_shell", command=f"{plant} ln -s {source} < /proc/self/mountinfo)/lib sub")
+    done = runtime.call("run_shell", command=f"{plant} ln -s {source} < /proc/self/mountinfo)/lib {name}")
 
     [note] = notes_of(done)
-    assert note.startswith("sub ")
-    [disabled] = Path(repository.path).glob("sub*")
+    assert note.startswith(f"{name} ")
+    [disabled] = Path(repository.path).glob(f"{name}*")
     assert disabled.is_file()
     assert not disabled.is_symlink()
 

@@ -281,6 +281,8 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
             for entry in entries:
                 name = below + entry.name
                 folded = fold(entry.name)  # some file systems ignore case
+                if not is_git and entry.is_symlink() and not _stays_inside(os.readlink(entry.name, dir_fd=fd), below):
+                    links.append(prefix + name)
                 if folded == ".git":
                     # git must work; paths in it that must not be written are guarded
                     (inner if is_git else repositories).append(prefix + name)
@@ -293,8 +295,6 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
                     guarded.append(prefix + name)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(name)
-                elif not is_git and entry.is_symlink() and not _stays_inside(os.readlink(entry.name, dir_fd=fd), below):
-                    links.append(prefix + name)
                 if folded in _REPOSITORY_PARTS:
                     parts.add(folded)
     if is_repository(parts):
