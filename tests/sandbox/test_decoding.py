@@ -49,6 +49,7 @@ def test_a_decoder_returns_a_json_value():
     "expression, fact",
     [
         ("bytearray(2 << 30)", "needs more than 1024 MiB of memory"),
+        ("chr(0x1f600) * (70 << 20)", "needs more than 1024 MiB of memory"),
         ("__import__('os').abort()", "crashes its decoder (signal 6)"),
         ("__import__('ctypes').string_at(8)", "crashes its decoder (signal 11)"),
         ("'x' * (80 << 20)", "becomes more than 64 MiB"),

@@ -326,6 +326,15 @@ def test_huge_texts_do_not_flood_the_screen():
         assert len(answer(asked, "y\n")[1]) < 6000
 
 
+def test_the_difference_of_any_two_texts_ends():
+    before, after = ("".join(f"{number * step % 101}\n" for number in range(60_000)) for step in (1, 7))
+
+    lines = Page(width=80, color=False).difference(before, after, "trusted").splitlines()
+
+    assert lines[:2] == ["| --- a/trusted", "| +++ b/now"]
+    assert len([line for line in lines if line.startswith(("| -", "|  "))]) > 59_000
+
+
 def test_one_line_stays_one_line():
     assert one_line("a\nb\r\nc") == "a␊b␍␊c"
 

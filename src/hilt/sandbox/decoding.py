@@ -116,10 +116,12 @@ def main() -> None:
     # the soft limit has a signal of its own
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     try:
-        reply = {"value": getattr(import_module(module), function)(source.read(), **options)}
-    except ToolError as error:
-        fields = {"code": error.code, "message": error.message, "suggestion": error.suggestion}
-        reply = {"error": {**error.details, **fields}}
+        try:
+            reply = {"value": getattr(import_module(module), function)(source.read(), **options)}
+        except ToolError as error:
+            fields = {"code": error.code, "message": error.message, "suggestion": error.suggestion}
+            reply = {"error": {**error.details, **fields}}
+        encoded = json.dumps(reply).encode()
     except MemoryError:
         os.abort()  # as decoders do
-    sys.stdout.buffer.write(json.dumps(reply).encode())
+    sys.stdout.buffer.write(encoded)

@@ -257,11 +257,9 @@ class Page:
 
     def difference(self, before: str, after: str, label: str) -> str:
         """Return all lines of the difference between two texts; `label` says what the first one is."""
-        from difflib import unified_diff
+        from hilt.text.diffing import unified_diff
 
-        # split only at newlines: other line separators are shown as characters
-        lines = unified_diff(before.split("\n"), after.split("\n"), label, "now", lineterm="")
-        return self.diff("\n".join(lines), whole=True)
+        return self.diff(unified_diff(before, after, label, new_path="now", rename=False), whole=True)
 
     def _heading(self, asked: ApprovalRequest) -> list[str]:
         rule = "-" * (self._width - 1)
