@@ -11,12 +11,26 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from hilt.state.trail import Trail
 from hilt.testing import Folder, temporary_runtime
 from tests.databases import connected
+
+_LOAD = """
+import sys, threading
+def load(name):
+    try:
+        __import__(name)
+    except BaseException as error:
+        print(name, error)
+sys.setswitchinterval(1e-5)
+threads = [threading.Thread(target=load, args=(name,)) for name in sys.argv[1:]]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
 
 pytestmark = pytest.mark.starts_processes
 
@@ -105,6 +119,24 @@ def test_processes_with_nested_workspaces_lose_no_update(memory):
 
     lines = added(folder.read("inner/0.txt"))
     assert Counter(lines) == Counter(f"process {n} turn {turn}" for n in range(PROCESSES) for turn in range(20))
+
+
+def test_threads_may_load_the_mcp_sdk_at_once():
+    """Packages whose modules import each other can otherwise fail in one thread, and leave it without the SDK."""
+    source = Path(__file__).parents[1] / "src"
+    names = sorted(
+        ".".join(path.relative_to(source).with_suffix("").parts)
+        for path in source.glob("hilt/**/*.py")
+        if re.search(r"^from mcp\.", path.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert len(names) > 4
+
+    for first in names:
+        threads = [first, *(name for name in names if name != first)]
+        finished = subprocess.run(
+            [sys.executable, "-c", _LOAD, *threads], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (finished.stdout, finished.returncode) == ("", 0), finished.stderr
 
 
 def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):

@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import mcp  # noqa: F401  # all of it before its modules, which import each other, or two threads fail
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage

@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import httpx2
+import mcp  # noqa: F401  # all of it before its modules, which import each other, or two threads fail
 from mcp.client._transport import ReadStream, TransportStreams, WriteStream
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+import mcp  # noqa: F401  # all of it before its modules, which import each other, or two threads fail
 import mcp_types as types
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext

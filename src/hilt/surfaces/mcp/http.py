@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Self
 
+import mcp  # noqa: F401  # all of it before its modules, which import each other, or two threads fail
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.inbound import decode_header_value
 from mcp_types import INVALID_REQUEST, PARSE_ERROR

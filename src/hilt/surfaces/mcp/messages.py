@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
+import mcp  # noqa: F401  # all of it before its modules, which import each other, or two threads fail
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INVALID_REQUEST

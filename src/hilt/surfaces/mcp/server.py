@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import mcp  # noqa: F401  # all of it before its modules, which import each other, or two threads fail
 import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.connection import Connection
