@@ -387,7 +387,10 @@ def test_sessions_are_listed_shown_exported_ended_and_deleted(running):
     assert command.run("sessions", "delete", id).returncode == 0
     assert run.transcripts == []
     assert command.run("sessions", "show", id).returncode == 1
-    assert command.run("sessions").stdout == b"No session in this folder has a transcript.\n"
+    assert (
+        command.run("sessions").stdout
+        == b"No session in this folder has a transcript. hilt run and hilt chat write one.\n"
+    )
 
 
 def test_two_processes_do_not_continue_one_session(running, base):

@@ -43,7 +43,7 @@ def background(hilt: Command) -> str:
 
 
 def test_a_folder_without_agents_has_none(hilt):
-    assert hilt.run("agents").stdout == b"There are no agents.\n"
+    assert hilt.run("agents").stdout == b"There are no agents. To start one: hilt run --durable PROMPT\n"
     assert json.loads(hilt.run("agents", "list", "--json").stdout) == []
 
 

@@ -19,7 +19,7 @@ def data(command: Command, *words: str) -> Any:
 
 
 def test_tasks_are_added_listed_shown_and_updated(command):
-    assert out(command) == "There are no tasks.\n"
+    assert out(command) == "There are no tasks. To add one: hilt tasks add TITLE\n"
     out(command, "add", "Design", "--owner", "ann")
     out(command, "add", "Build", "--blocked-by", "1", "--description", "First line\n\x1b[31msecond")
 

@@ -66,7 +66,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         line = f"{'  ' * (agent.depth - 1)}{agent.id}  {local_time(agent.created)}  {_status(agent)}"
         sys.stdout.write(list_row(f"{line}  {agent.agent}  {agent.title}"))
     if not agents:
-        sys.stdout.write("There are no agents.\n")
+        sys.stdout.write("There are no agents. To start one: hilt run --durable PROMPT\n")
     return 0
 
 

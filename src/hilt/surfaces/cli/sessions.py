@@ -57,7 +57,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         title = f"  {stored.title}" if stored.title else ""
         sys.stdout.write(list_row(f"{stored.id}  {local_time(stored.changed)}  {stored.model or ''}{title}"))
     if not transcripts:
-        sys.stdout.write("No session in this folder has a transcript.\n")
+        sys.stdout.write("No session in this folder has a transcript. hilt run and hilt chat write one.\n")
     return 0
 
 

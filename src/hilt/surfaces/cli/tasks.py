@@ -74,7 +74,7 @@ def _list(options: Options, arguments: Namespace) -> int:
     if arguments.json:
         return print_json({"tasks": tasks})
     if not tasks:
-        sys.stdout.write("There are no tasks.\n")
+        sys.stdout.write("There are no tasks. To add one: hilt tasks add TITLE\n")
         return 0
     return show(result._replace(view={**result.view, "rows": rows, "totalRows": len(rows)}), raw=False)
 

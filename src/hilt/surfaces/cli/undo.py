@@ -96,6 +96,10 @@ def _print_list(data: dict[str, Any]) -> None:
             f"{entry['id']}  {entry['timestamp'][:19]}  {entry['operation']:<12} {inert(entry['path'])} ({kind})\n"
         )
     sys.stdout.write(f"{data['count']} of {data['total']} snapshots\n")
+    if not data["total"]:
+        sys.stdout.write(
+            "Nothing can be undone here yet: tools record what they change, and what a dangerous command does.\n"
+        )
 
 
 def _last(options: Options, arguments: Namespace) -> int:
