@@ -209,3 +209,13 @@ def test_sockets_that_ignore_namespaces_are_refused(box, family, network):
 
 def test_names_are_resolved_with_the_full_network(box):
     assert box.run("cat /etc/resolv.conf > /dev/null && getent hosts localhost", network="full").code == 0
+
+
+def test_package_managers_with_a_network_use_the_private_cache(box):
+    script = 'echo x > "$npm_config_cache/x" && echo y > "$GOMODCACHE/y" && echo fine'
+    made = 'mkdir -p "$npm_config_cache" "$GOMODCACHE" && '
+
+    assert box.run(made + script, network="full").output == "fine\n"
+    assert box.run("cat ~/.cache/npm/x; echo ${npm_config_cache:-none}").output == "x\nnone\n"
+    assert not box.home.joinpath(".cache/npm").exists()
+    assert not box.home.joinpath(".npm").exists()

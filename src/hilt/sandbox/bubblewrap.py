@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 # the descriptor numbers of Launch.descriptors in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
+# variables that lead package managers to the private ~/.cache of the session
+_CACHES = {"npm_config_cache": "npm", "GOMODCACHE": "go-mod", "GRADLE_USER_HOME": "gradle"}
 _WAIT_SECONDS = 20.0  # for another program
 _PAUSE_SECONDS = 0.01
 _ALWAYS: tuple[Feature, ...] = ("mounts", "inner_paths", "loopback")
@@ -131,6 +133,9 @@ def _confine(profile: Profile, start: Start) -> Iterator[Launch]:
         variables["GIT_CONFIG_GLOBAL"] = os.path.join(home, ".config/git/config")
     folder, layer = resolve(start.cwd), start.layer
     variables |= git.variables
+    if profile.network.internet:
+        # their own folders in the home directory are read-only
+        variables |= {name: os.path.join(home, ".cache", folder) for name, folder in _CACHES.items()}
     with ExitStack() as stack:
         stack.callback(git.finish)
         mount_points = stack.enter_context(start.shared.points.hold(plan.missing))
