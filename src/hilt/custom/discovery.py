@@ -185,7 +185,8 @@ class Discovery(Scanner[CustomTools]):
         settled = all(is_settled(max(item[2], item[3]), read_at) for item in signature)
         if entry is not None and entry.hashes == hashes and entry.source == candidate.place.source:
             # touched, or scanned too soon after it was written: the bytes are the same
-            return entry.again(signature, settled=settled)
+            entry.signature, entry.settled = signature, settled
+            return entry
         return RememberedTool(candidate.place.source, signature, hashes, settled=settled, files=files)
 
     def _load(self, candidate: Candidate, entry: RememberedTool) -> Loaded:

@@ -52,14 +52,6 @@ class RememberedTool:
         """Whether the tool is unchanged."""
         return self.settled and self.signature == signature and self.source == source
 
-    def again(self, signature: Signature, *, settled: bool) -> RememberedTool:
-        """Return an entry with the same content and new times."""
-        entry = RememberedTool(
-            self.source, signature, self.hashes, settled=settled, files=self.files, loaded=self.loaded
-        )
-        entry.loaded_at, entry.load_seconds, entry.folder_stamp = self.loaded_at, self.load_seconds, self.folder_stamp
-        return entry
-
     def is_retry_due(self, folder_stamp: Callable[[], object]) -> bool:
         """Whether the load failed and should be retried: the folder has changed, or enough time has passed."""
         if self.loaded is None or not self.loaded.problems or self.load_seconds > SLOW_SECONDS:
