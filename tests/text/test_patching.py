@@ -286,6 +286,8 @@ def test_removed_and_added_lines_that_look_like_headers_are_content():
         ("a\nb\na\n", ["@@", "-b", "@@", "-a", "+A"], "a\nA\n"),
         ("a\nb\n", ["@@", "+c"], "a\nb\nc\n"),
         ("a\nb", ["@@", "+c", "@@", "+d"], "a\nb\nc\nd\n"),
+        ("a\nb\nc\n", ["@@", "+x", "@@", " a", "-b", "+B"], "a\nB\nc\nx\n"),
+        ("a\nb", ["@@", "+x", "@@", "-b", "+B", "@@", "+y"], "a\nB\nx\ny\n"),
         ("", ["@@", "+c"], "c\n"),
         ("a\nb", ["@@", "-b", "+B"], "a\nB\n"),
         ("a\nb", ["@@", " b", "+c"], "a\nb\nc\n"),

@@ -68,6 +68,10 @@ _Form = Callable[[str], str]
 _FORMS: tuple[_Form, ...] = (_bare, _unpadded, _unspaced, _normalized)
 
 
+def _only_appends(hunk: PatchHunk) -> bool:
+    return not hunk.anchors and hunk.old_start is None and all(line.kind == "added" for line in hunk.lines)
+
+
 class _View:
     """The lines of a text in one normalized form."""
 
@@ -104,8 +108,9 @@ class _Placement:
 
     def spans(self) -> list[Span]:
         spans: list[Span] = []
-        for hunk in self.operation.hunks:
-            self.number += 1
+        # lines for the end of the file come last: the hunks after them are still in file order
+        for number, hunk in sorted(enumerate(self.operation.hunks, 1), key=lambda pair: _only_appends(pair[1])):
+            self.number = number
             spans += self._apply(hunk)
         return sorted(spans, key=lambda span: (span.start, span.end))
 
