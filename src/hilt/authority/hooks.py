@@ -317,7 +317,7 @@ class _PreCallRun:
 
     def _broken(self) -> Iterator[Vote]:
         for problem in self._hooks.problems:
-            if problem.event in (None, PRE) and problem.scope.governs(self._seen.subject()):
+            if problem.event in (None, PRE) and problem.scope.may_govern(self._seen.subject()):
                 yield Vote("ask", "hooks", f"A hook is invalid, so this call needs approval: {problem.reason}")
 
 

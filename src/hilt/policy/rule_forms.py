@@ -75,6 +75,10 @@ class Scope(NamedTuple):
             self.effect in subject.effects or any(touched.effect == self.effect for touched in subject.touches)
         )
 
+    def may_govern(self, subject: Subject) -> bool:
+        """Whether a call may be in the scope: a program may read and write any file."""
+        return self.governs(subject) or (self.effect in ("read", "write") and "execute" in subject.effects)
+
 
 EVERYTHING = Scope()
 NETWORK = Scope(None, "network")

@@ -162,7 +162,7 @@ def decide(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
     asking: Ruling | None = None
     for rules in rulesets:
         for problem in rules.problems:
-            if asking is None and problem.scope.governs(subject):
+            if asking is None and problem.scope.may_govern(subject):
                 reason = f"A rule is invalid, so this call needs approval: {problem.reason}"
                 asking = Ruling("ask", reason, None, problem.file, problem.line)
         for rule in rules.rules.about(subject):
