@@ -190,8 +190,8 @@ class _Reader:
         while self.at < len(self._glob):
             character = self._glob[self.at]
             self.at += 1
-            if character == "}":
-                return choices
+            if character == "}":  # as in {name}, which may be a name of a template as well
+                return choices if len(choices) > 1 else [*choices, ["{", *choices[0], "}"]]
             choices.append(self.sequence(inside=True))
         raise _bad(self._glob, "the { is not closed", opened)
 
