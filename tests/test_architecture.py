@@ -23,7 +23,7 @@ ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 # every module belongs to one layer, by its top-level name; imports point down, and within a layer only as listed below
 FOUNDATION = {
     *("errors", "places", "choices", "variables", "lazy", "fence", "call", "params", "schema", "wire", "declaration"),
-    *("installer", "call_threads", "loaders", "surroundings", "homes", "handles", "sdk"),
+    *("installer", "call_threads", "loaders", "surroundings", "homes", "handles"),
 }
 LAYERS: tuple[set[str], ...] = (
     {"formats"},

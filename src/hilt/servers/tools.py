@@ -171,7 +171,6 @@ class Servers:
             if self._closed:
                 raise ToolError("cancelled", "hilt is closing.")
             if self._loop is None:
-                from hilt import sdk  # noqa: F401 -- first
                 from hilt.servers.sdk_client import Loop
 
                 self._loop = Loop()
@@ -338,7 +337,6 @@ class _Link:
             if self._connection is None or not self._connection.is_running:
                 if time.monotonic() < self._retry_at:
                     return None
-                from hilt import sdk  # noqa: F401 -- first
                 from hilt.servers.sdk_client import Connection
 
                 before = [] if self._connection is None else [self._connection.done]

@@ -418,7 +418,6 @@ class SdkThread:
     def _run(self) -> None:
         import asyncio
 
-        from hilt import sdk  # noqa: F401 -- first
         from hilt.surfaces.mcp.messages import serve
 
         async def main() -> None:
