@@ -118,6 +118,7 @@ class Context:
         self.catalog = parts.shared.catalog
         self.overflow = overflow
         self.attendant = attendant
+        self.needs_undo = False  # only because undo brings back what it removes, the call was allowed
         self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
 
     def hold(self, barrier: Barrier) -> None:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from hilt.sandbox import gitfiles
+from hilt.sandbox import git_view, gitfiles
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
@@ -85,6 +85,11 @@ DANGERS = {
     "an address": "git remote add x 'ext::sh -c evil'",
     "a pushed address": "git remote add x https://example.com; git config remote.x.pushurl 'ext::sh -c evil'",
     "an option": "git config remote.x.url -oProxyCommand=evil",
+    "a folder": "git config remote.x.url ./evil",
+    "a whole path": "git config remote.x.url /tmp/evil",
+    "the address of a folder": "git config remote.x.url file:///tmp/evil",
+    "a folder as the remote of a branch": "git config branch.main.remote evil",
+    "a remote that is a folder": "git remote add evil ./x; git config branch.main.pushremote evil",
     "a host": "git config remote.x.url ssh://-oProxyCommand=evil/x",
     "a helper": "git config remote.x.vcs evil",
     "a receiver": "git config remote.x.receivepack evil",
@@ -130,6 +135,31 @@ def test_nothing_else_is_stored(repository, script):
 
     assert config(repository) == before
     assert os.listdir(repository.workspace / ".git/hooks") != ["evil"]
+
+
+def test_a_branch_keeps_the_address_of_its_remote(repository):
+    setup = "git remote add origin https://example.com/x.git && git config branch.main.remote origin"
+    assert repository.run(setup).code == 0
+    before = config(repository)
+
+    repository.run("git config --unset remote.origin.url")
+    assert config(repository) == before
+    repository.run("git remote remove origin")
+    assert "origin" not in config(repository)
+
+
+@pytest.mark.parametrize("data", [b"[a]\nx = 1\n", b"[a]\n" + b"x = 12345\n" * 9])
+def test_a_configuration_is_stored_in_one_write(tmp_path, data, monkeypatch):
+    path = tmp_path / "config"
+    path.write_bytes(b"[a]\n" + b"x = 1\n" * 9)
+    status = tmp_path.stat()
+    before = git_view._Configuration(str(path), (status.st_dev, status.st_ino), path.read_bytes())
+    path.chmod(0o600)
+    # as if the process ended after the write
+    monkeypatch.setattr(os, "unlink", lambda *_, **__: None)
+
+    assert git_view._store(before, data)
+    assert path.read_bytes() == data
 
 
 def test_a_setting_is_stored_for_git_outside(repository):

@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from hilt.authority import weighing
 from hilt.call import Call, Result
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment, temporary_runtime
@@ -273,14 +274,27 @@ def test_a_command_that_only_removes_what_undo_brings_back_runs(runtime, workspa
     [
         *("rm -rf vendor", "rm -rf vendor/lib", "cd vendor && rm -rf lib", "cd / && rm -rf src", "cd $X; rm src/a.py"),
         *("rm -rf src vendor README.md", "rm -rf {root}", "rm -rf {root}/*", "rm -rf {above}", "rm -rf /tmp/*"),
-        "rm -rf $(pwd)/src",
+        *("rm -rf $(pwd)/src", "find . -name objects -exec rm -rf {} +", "find . -iname HEAD -delete"),
+        *("find . -path './.git/obj*' -delete", r"find . -path ./.git/HEAD -execdir rm -rf objects \;"),
+        *("cd .gi? && rm -rf objects", "CDPATH=.git; cd objects && rm -rf pack", "env -C .git rm -rf objects"),
+        *(
+            "rm -rf linked/objects",
+            "rm -rf linked/*",
+            "cd linked && rm -rf objects",
+            "find . -iname VENDOR -exec rm -r {} +",
+        ),
+        *("setpriv --reset-env rm -rf src", "rm -rf out/x", "cd out; rm x"),
     ],
 )
 def test_a_removal_of_a_repository_or_of_most_of_the_workspace_is_refused(runtime, workspace, command):
     workspace.write("src/a.py", "x = 1\n")
     workspace.write("README.md", "read\n")
     workspace.write("other", "read\n")
-    os.makedirs(workspace.join("vendor/lib/.git/refs"))
+    for folder in ("vendor/lib/.git/refs", ".git/objects/pack", "../out"):
+        os.makedirs(workspace.join(folder), exist_ok=True)
+    os.symlink(".git", workspace.join("linked"))
+    os.symlink("../out", workspace.join("out"))
+    workspace.write(".git/HEAD", "ref: refs/heads/main\n")
     workspace.write("vendor/lib/.git/HEAD", "ref: refs/heads/main\n")
     root = os.path.realpath(workspace.path)
 
@@ -301,6 +315,37 @@ def test_a_removal_that_cannot_be_undone_now_is_refused(runtime, workspace):
     assert runtime.call("run_shell", command="rm a", run_in_background=True).error.code == "command_blocked"
     runtime.call("job_stop", task_id=job)
     assert runtime.call("run_shell", command="rm a").ok
+
+
+def test_a_removal_in_a_repository_is_refused(runtime, workspace):
+    for folder in ("inside", ".git/objects"):
+        os.makedirs(workspace.join(folder))
+    workspace.write(".git/HEAD", "ref: refs/heads/main\n")
+    for name in "abcd":
+        workspace.write(name, "x\n")
+
+    assert runtime.call("run_shell", command="rm -rf objects", cwd=".git").error.code == "command_blocked"
+    assert runtime.call("run_shell", command="rm -rf x", cwd="inside").ok
+
+
+def test_what_may_run_only_because_it_can_be_undone_does_not_run_without_an_overlay(runtime, workspace, monkeypatch):
+    for name in "abcd":
+        workspace.write(name, "x\n")
+    decide = weighing._is_undone
+
+    def start_job_after(*args):
+        undone = decide(*args)
+        if undone:
+            # as another call does between the decision and the start
+            runtime.call("run_shell", command="sleep 60", run_in_background=True)
+        return undone
+
+    monkeypatch.setattr(weighing, "_is_undone", start_job_after)
+    result = runtime.call("run_shell", command="rm a")
+
+    assert "a background job of the session is running" in result.error.message
+    assert os.path.exists(workspace.join("a"))
+    assert runtime.call("run_shell", command="rm a", force=True).ok
 
 
 def test_what_the_sandbox_denied_is_named_with_the_setting_that_allows_it(runtime, workspace):

@@ -7,6 +7,7 @@ counts. A grant may cover what still asks.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,6 +60,7 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     ruled = None if ruling is None else Vote(ruling.verdict, "rules", ruling.reason.rstrip("."))
     is_final = risk is not None and risk.ruins and default.verdict == "deny"
     vote = default if is_final else modes.settle(mode, ruled, default)
+    ctx.needs_undo &= vote is default
     all_votes = (*([ruled] if ruled is not None else []), *votes)
     if vote.verdict == "ask" and _is_granted(authority, prepared, ctx, subject, risk):
         granted = Vote("allow", "grants", "a grant allows this call")
@@ -130,6 +132,7 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
         ),
     )
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
+    ctx.needs_undo = circumstances.undone and not circumstances.forced
     if mode == "yolo":
         return votes
     tools = [authority.catalog.find(name).tool for name in prepared.call.through]
@@ -159,7 +162,8 @@ def _is_undone(authority: Authority, prepared: Prepared, ctx: Context, risk: Ris
         return False
     if "preview" not in prepared.tool.schema["properties"] or prepared.args.get("run_in_background"):
         return False
-    return ctx.processes.overlays.covers(risk)
+    cwd = os.path.join(authority.root, str(prepared.args.get("cwd") or ""))
+    return ctx.processes.overlays.covers(risk, cwd)
 
 
 def _vote_on_sandbox(authority: Authority, prepared: Prepared, ctx: Context) -> Vote | None:

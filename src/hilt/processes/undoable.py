@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fnmatch import fnmatchcase
@@ -20,6 +22,8 @@ from hilt.sandbox import disarming, layers, overlay
 from hilt.sandbox.layers import LayerPlaces
 from hilt.sandbox.overlay import UpperLayer
 from hilt.sandbox.profile import is_below, plain_names
+from hilt.shell.programs import WRAPPERS
+from hilt.shell.removals import ANYWHERE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +33,10 @@ if TYPE_CHECKING:
     from hilt.state.history import Recording
 
 
+_MANY = 20_000  # files in a repository that are compared
 _FEW = 3  # files at the top of a workspace may be removed, even if it has few
+_KEEPERS = frozenset(("builtin", "command", "env", "find", "nice", "nohup", "time", "timeout", "xargs"))
+_MOVES = re.compile(r"-(?:\w*C|execdir|okdir|-c)")  # options of these that change the folder
 _PRIVATE = ("/tmp/", "/var/tmp/")  # of the session  # noqa: S108
 NOT_MOUNTED = "the overlay could not be mounted"
 NO_PLACE = "no folder on the workspace's file system can hold the overlay"
@@ -56,27 +63,46 @@ def _leaves(root: str, risk: Risk, repositories: Iterable[str]) -> bool:
     around = (root, *map(str, PurePath(root).parents))
     if any(fnmatchcase(folder, path) for folder in around for path in risk.removes or ()):
         return False
-    paths = [path.removeprefix(root).strip("/") for path in risk.removes or ()]
-    inner = [os.path.relpath(path.removesuffix("/.git"), root).split("/") for path in repositories]
+    # find may ignore case
+    removed_paths = [path.lower() for path in risk.removes or ()]
+    found = {posixpath.basename(path) for path in removed_paths if ANYWHERE in path}
+    if found and any(_may_find(found, git) for git in repositories):
+        return False
+    paths = [path.removeprefix(root.lower()).replace(f"{ANYWHERE}/", "").strip("/.") for path in removed_paths]
+    inner = [os.path.relpath(path.removesuffix("/.git"), root).lower().split("/") for path in repositories]
     names = {name for path in inner for name in path}
     if any(fnmatchcase(name, os.path.basename(path)) for path in paths for name in names):
         return False
-    top = [name for name in os.listdir(root) if name != ".git"]
+    top = [name.lower() for name in os.listdir(root) if name != ".git"]
     removed = [name for name in top if any(fnmatchcase(name, path) for path in paths)]
     return len(removed) < max(len(top), 1) and (len(removed) < _FEW or 2 * len(removed) <= len(top))
 
 
+def _may_find(globs: Iterable[str], git: str) -> bool:
+    """Whether `find` could select something in a repository, which undo does not bring back."""
+    entries = (name for _, folders, files in os.walk(git) for name in (*folders, *files))
+    return any(
+        number > _MANY or fnmatchcase(name.lower(), glob) for number, name in enumerate(entries) for glob in globs
+    )
+
+
 def _is_inside(path: str, roots: Sequence[str]) -> bool:
-    return any(is_below(os.path.realpath(path), root) for root in roots)
+    real = os.path.realpath(path)
+    return ".git" not in real.lower().split("/") and any(is_below(real, root) for root in roots)
 
 
-def _moves(risk: Risk) -> Iterator[str]:
-    """Yield the folders that a command changes to, if they may be outside the workspace."""
-    for words in (part.words for part in risk.parts):
-        if words and words[0] in ("cd", "pushd"):
-            target = words[1] if len(words) == 2 else None
-            if target is None or target.startswith(("/", "~", "-")) or {"..", ".git"} & set(target.split("/")):
-                yield target if target is not None and target.startswith("/") and ".." not in target else "/"
+def _folders(risk: Risk, cwd: str) -> list[str]:
+    """Return the folders in which the parts of a command may run; the top of the system for one that is not known."""
+    folders = [cwd]
+    for part in risk.parts:
+        program, *values = [word or "" for word in part.words] or [""]
+        target = values[0] if len(values) == 1 else ""
+        if program in ("cd", "pushd"):
+            is_unknown = not target or target.startswith(("~", "-")) or ".." in target or re.search(r"[*?\[]", target)
+            folders += ["/"] if is_unknown or len(folders) > _FEW else [os.path.join(each, target) for each in folders]
+        elif "CDPATH" in part.text or (any(map(_MOVES.match, values)) if program in _KEEPERS else program in WRAPPERS):
+            folders.append("/")
+    return folders
 
 
 class Overlays:
@@ -110,7 +136,7 @@ class Overlays:
         with self.places() as places:
             return "" if places else NO_PLACE
 
-    def covers(self, risk: Risk) -> bool:
+    def covers(self, risk: Risk, cwd: str) -> bool:
         """Whether undo brings back all that a command removes, and that is neither a repository nor most of a root."""
         if risk.removes is None or self.obstacle():
             return False
@@ -119,11 +145,17 @@ class Overlays:
             repositories = self._sandbox().repositories(profile)
         except ToolError:
             return False
-        removed = [path for path in risk.removes if path.startswith("/")]
+        folders = _folders(risk, cwd)
+        starts = [re.split(r"[^/]*[*?]", path)[0] for path in risk.removes]
+        removed = [os.path.join(folder, start) for folder in folders for start in starts]
         return (
             all(_leaves(root, risk, repositories) for root in profile.roots)
-            and all(_is_inside(path, profile.roots) or path.startswith(_PRIVATE) for path in removed)
-            and all(_is_inside(path, profile.roots) for path in _moves(risk))
+            and all(_is_inside(path, profile.roots) for path in folders)
+            and all(
+                _is_inside(path, profile.roots)
+                or (path.startswith(_PRIVATE) and not any(is_below(path, root) for root in profile.roots))
+                for path in removed
+            )
         )
 
     def places(self) -> AbstractContextManager[LayerPlaces | None]:
@@ -136,7 +168,8 @@ class Overlays:
 class UndoableRun:
     """One run of a command on an overlay: its changes, or why it ran without one.
 
-    With `previewed`, the key of the call, the workspace does not change. Before the command runs without an overlay,
+    With `previewed`, the key of the call, the workspace does not change. A command that may
+    run only because it can be undone is refused if it cannot (`required`). Before another one runs without an overlay,
     `accept` is called with the reason; it may raise.
     """
 
@@ -146,6 +179,7 @@ class UndoableRun:
         operation: str,
         *,
         previewed: str = "",
+        required: bool = False,
         accept: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.change: CommandChange | None = None
@@ -153,11 +187,12 @@ class UndoableRun:
         self._overlays = overlays
         self._operation = operation
         self._previewed = previewed
+        self._required = required
         self._accept = accept
         self._recording: Recording  # of the current attempt
         self._is_settled = False
         if self.skipped:
-            self._refuse_preview()
+            self._refuse()
 
     @contextmanager
     def layer(self) -> Iterator[UpperLayer | None]:
@@ -209,11 +244,16 @@ class UndoableRun:
         if self.skipped or not is_not_started(error):
             return False
         self.skipped = NOT_MOUNTED
-        self._refuse_preview()
+        self._refuse()
         self._accept(self.skipped)
         return True
 
-    def _refuse_preview(self) -> None:
+    def _refuse(self) -> None:
+        if self._required and not self._previewed:
+            message = (
+                f"The command did not run: it is dangerous, and undo cannot bring back its changes: {self.skipped}."
+            )
+            raise ToolError("command_blocked", message, risk="dangerous")
         if self._previewed:
             raise ToolError(
                 "sandbox_unavailable",

@@ -179,9 +179,11 @@ def _store(before: _Configuration, data: bytes) -> bool:
         try:
             if _read(folder) != before.data:
                 return False
-            with open(os.open("config", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "r+b") as file:
-                file.write(data)
-                file.truncate()
+            config = os.open("config", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            with open(config, "r+b", buffering=0) as file:
+                # one write over all of it: whoever ends this process leaves nothing that is mixed
+                file.write(data.ljust(len(before.data), b"\n"))
+                file.truncate(len(data))
             return True
         finally:
             os.unlink("config.lock", dir_fd=folder)

@@ -7,7 +7,7 @@ line, as git itself writes it. A file that does not parse counts as dangerous as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple
 
 CONTENT_BYTES = 1 << 20  # a longer file counts as dangerous
@@ -65,6 +65,8 @@ _HEADER = re.compile(r'\[([A-Za-z0-9-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]')
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _PLAIN_VALUE = re.compile(r'[^"\\#;]*')
 _QUOTED_VALUE = re.compile(r'"((?:[^"\\]|\\["\\nt])*)"')
+# not a folder here, whose hooks would run
+_REMOTE_ADDRESS = re.compile(r"(?!.*(?:::|://-))(?:(?:https?|ssh|git)://.+|(?:[\w.][\w.-]*@)?[\w.][\w.-]*:(?!//)[^:]*)")
 _HOOK = re.compile(r"[A-Za-z0-9-]+")
 _GITDIR = b"gitdir: "
 _MAX_ALTERNATES = 1000  # lines; git follows five levels of them, and nobody needs that many
@@ -124,10 +126,17 @@ def take_over(before: bytes, after: bytes) -> tuple[bytes | None, tuple[str, ...
     later = [setting for _, setting in new if setting is not None]
     if earlier == later:
         return before, ()
-    lost = [setting[0] for setting in earlier if setting not in later and not _is_taken(*setting)]
+    # git takes the name of a remote without an address for a folder
+    remotes = {name for name, value in later if (name, value) in earlier or _REMOTE_ADDRESS.fullmatch(value)}
+    used = {f"remote.{value}.url" for name, value in later if name.startswith("branch.") and name.endswith("remote")}
+    lost = [
+        name
+        for name, value in earlier
+        if (name, value) not in later and (not _may_change(name) or (name in used and name not in remotes))
+    ]
     if lost:
         return None, tuple(f"removal of {name}" for name in lost)
-    refused = [setting for setting in later if setting not in earlier and not _is_taken(*setting)]
+    refused = [setting for setting in later if setting not in earlier and not _is_taken(*setting, remotes)]
     known = {line for line, _ in old}
     lines: list[str] = []
     is_empty = True  # the section, from its end
@@ -140,14 +149,21 @@ def take_over(before: bytes, after: bytes) -> tuple[bytes | None, tuple[str, ...
     return _bytes("\n".join(lines)), tuple(dict.fromkeys(name for name, _ in refused))
 
 
-def _is_taken(name: str, value: str) -> bool:
-    """Whether a command may change a setting of a repository that existed before."""
+def _may_change(name: str) -> bool:
+    """Whether a command may change or remove a setting of a repository that existed before."""
     section, _, key = name.partition(".")
     _, dot, key = key.rpartition(".")
-    if key not in _TAKEN.get((section, bool(dot)), "").split():
+    return key in _TAKEN.get((section, bool(dot)), "").split()
+
+
+def _is_taken(name: str, value: str, remotes: Container[str]) -> bool:
+    """Whether a command may set this in a repository that existed before, which then has these addresses."""
+    around, _, key = name.rpartition(".")
+    if not _may_change(name) or (key in ("fetch", "prune", "tagopt") and f"{around}.url" not in remotes):
         return False
-    is_address = key in _ADDRESSES
-    return value.isprintable() and not (is_address and ("::" in value or value.startswith("-") or "://-" in value))
+    if key in ("remote", "pushremote"):
+        return value == "." or f"remote.{value}.url" in remotes
+    return value.isprintable() and (key not in _ADDRESSES or _REMOTE_ADDRESS.fullmatch(value) is not None)
 
 
 def _all_settings(data: bytes) -> list[tuple[str, tuple[str, str] | None]] | None:

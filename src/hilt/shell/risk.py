@@ -130,7 +130,7 @@ class _Rating:
             start, end = (command.start, command.end) if place is None else (place.start, place.end)
             given = literal_input(command) if not (PRINTERS & self._redefined) else command.given
             depth = 0 if place is None else place.depth + 1
-            lists = listed_paths(command.writer)
+            lists = None if "find" in self._redefined else listed_paths(command.writer)
             self._rate_command(command, CommandPlace(start, end, fed, depth, given, lists))
 
     def _rate_command(self, command: Command, place: CommandPlace) -> None:
@@ -241,9 +241,9 @@ class _Rating:
             return Rated("caution", f"{verb.text} is not the system's {name}")
         if name in self._loops:
             return Rated("dangerous", f"{name} is a function that calls itself{RUIN}")
-        if rated.level == "safe" and name in self._redefined:
-            return Rated("caution", f"{name} is redefined here")
-        return rated
+        if name not in self._redefined:
+            return rated
+        return Rated("caution", f"{name} is redefined here") if rated.level == "safe" else rated._replace(removes=None)
 
     def _rate_destroyer(self, name: str, reason: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
         if name in REMOVERS:

@@ -137,6 +137,8 @@ def _rate_feeder(
     elif programs.has_flag(options, "i"):
         marks.append("{}")
     replaced = [ShellWord(word.text, None) if holds(word, marks) else word for word in inner]
+    if name != "xargs" or programs.has_flag(options, "a", "arg-file"):
+        place = place._replace(lists=None)
     rater.start([*replaced, RUN_TIME], place.feeding)
     return rated
 

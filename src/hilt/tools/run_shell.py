@@ -166,7 +166,8 @@ def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, 
             ctx.approve(summary, command=command)
 
     previewed = call_key(command, folder.path) if preview else ""
-    return UndoableRun(ctx.processes.overlays, "run_shell", previewed=previewed, accept=accept)
+    overlays = ctx.processes.overlays
+    return UndoableRun(overlays, "run_shell", previewed=previewed, required=ctx.needs_undo, accept=accept)
 
 
 def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: str, *, dry_run: bool) -> Output:
