@@ -97,21 +97,13 @@ class MeteredModel:
 
 
 async def ask(model: LanguageModel, request: ModelInput, emit: Callable[[Event], None], clock: Clock) -> ModelResponse:
-    """Return the model's answer; raise the last ModelFault if it fails too often, or cannot succeed.
-
-    An attempt after one that emitted text starts the message again.
-    """
-    has_text = is_stale = False
-
-    def add(piece: str) -> None:
-        nonlocal has_text, is_stale
-        emit(TextPiece(piece, restart=is_stale))
-        has_text, is_stale = True, False
-
+    """Return the model's answer; raise the last ModelFault if it fails too often, or cannot succeed."""
+    message = MessageText(emit)
     attempt = 1
     while True:
+        message.begin()
         try:
-            response = await model.answer(request, Listener(add, lambda piece: emit(ThoughtPiece(piece))))
+            response = await model.answer(request, Listener(message.add, lambda piece: emit(ThoughtPiece(piece))))
         except ModelFault as fault:
             if not fault.retry or attempt == ATTEMPTS:
                 raise
@@ -119,10 +111,8 @@ async def ask(model: LanguageModel, request: ModelInput, emit: Callable[[Event],
             emit(Notice(f"{fault.message} Attempt {attempt + 1} of {ATTEMPTS} in {pause:.1f} s.", "retry"))
             await clock.sleep(pause)
             attempt += 1
-            is_stale = has_text
             continue
-        if is_stale:
-            emit(TextPiece("", restart=True))
+        message.end()
         return response
 
 
@@ -132,3 +122,45 @@ def pause_before(attempt: int, retry_after: float | None, jitter: float) -> floa
         return min(retry_after * (1 + jitter / 10), LONGEST_RETRY_AFTER)
     longest: float = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE)
     return longest * (0.5 + jitter / 2)
+
+
+class MessageText:
+    """Emits the pieces of one message. A retry emits only what differs from the pieces of earlier attempts."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._pieces: list[str] = []
+        self._emitted = ""  # the text emitted in earlier attempts
+        self._repeated: int | None = None  # how much of it this attempt has repeated; None: all, or it differs
+
+    def begin(self) -> None:
+        """Begin an attempt."""
+        self._emitted = "".join(self._pieces)
+        self._repeated = 0 if self._emitted else None
+
+    def add(self, piece: str) -> None:
+        """Emit a piece, unless an earlier attempt has."""
+        repeated = self._repeated
+        if repeated is None:
+            self._pieces.append(piece)
+            self._emit(TextPiece(piece))
+            return
+        old = self._emitted[repeated : repeated + len(piece)]
+        if not piece.startswith(old):
+            self._start_over(self._emitted[:repeated] + piece)
+            return
+        if len(old) == len(piece):
+            self._repeated = repeated + len(piece)
+            return
+        self._repeated = None
+        self._pieces.append(piece[len(old) :])
+        self._emit(TextPiece(piece[len(old) :]))
+
+    def end(self) -> None:
+        """End the message with the text of this attempt."""
+        if self._repeated is not None and self._repeated < len(self._emitted):
+            self._start_over(self._emitted[: self._repeated])
+
+    def _start_over(self, text: str) -> None:
+        self._repeated, self._pieces = None, [text]
+        self._emit(TextPiece(text, restart=True))
