@@ -71,7 +71,7 @@ def test_results_are_marked_in_what_the_model_sees_and_the_prompt_explains_the_m
 
 
 def test_instructions_in_data_change_no_permission_mode_or_trust(talk, folder):
-    folder.write(".hilt/permissions.yaml", "deny: ['Write(path:secret/**)']\nask: [run_shell]\n")
+    folder.write(".hilt/permissions.yaml", "default: ask\ndeny: ['Write(path:secret/**)']\n")
     folder.write("AGENTS.md", EVIL)
     folder.write("evil.txt", EVIL)
     obeying = [

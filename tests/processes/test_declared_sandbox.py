@@ -71,8 +71,12 @@ def test_the_whole_workspace_keeps_its_guards(personal, runtime, workspace, path
 
     lines = runtime.call("probe").text.split("\n")
 
-    assert lines[0] == "wrote a"
-    assert all(line.startswith("refused") for line in lines[1:-1])
+    assert lines[:2] == ["wrote a", "wrote .git/config"]
+    assert [line for line in lines if line.startswith("refused")] == [
+        *("refused .git/hooks/x", "refused .hilt/x", "refused .claude/x")
+    ]
+    # a copy was written
+    assert workspace.read(".git/config") == "[core]\n"
 
 
 def test_guarded_files_inside_a_named_folder_stay_guarded(personal, runtime, workspace):
@@ -85,7 +89,7 @@ def test_guarded_files_inside_a_named_folder_stay_guarded(personal, runtime, wor
     done = runtime.call("probe")
 
     assert done.text.split("\n")[:-1] == [
-        *("wrote vendor/a", "refused vendor/lib/.git/config", "refused vendor/lib/.git/hooks/x")
+        *("wrote vendor/a", "wrote vendor/lib/.git/config", "refused vendor/lib/.git/hooks/x")
     ]
     assert workspace.read("vendor/lib/.git/config") == "[core]\n"
 

@@ -12,6 +12,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from hilt.surfaces.cli.ancestry import hilt_above
+from tests.surfaces.commands import HILT
 from tests.surfaces.mcp.hosts import ALL, STDIO_NEW, connected, run, text_of
 
 each_way = pytest.mark.parametrize("kind", ALL, ids="-".join)
@@ -98,7 +99,9 @@ def test_an_installed_entry_starts_a_server(command, host, tmp_path):
     folder = str(tmp_path) if host == "kiro" else command.folder.path
 
     async def test() -> None:
-        server = StdioServerParameters(command=line[0], args=line[1:], env=command.environ, cwd=folder)
+        # the entry of a project starts hilt from PATH
+        environ = {**command.environ, "PATH": f"{os.path.dirname(HILT)}:{command.environ['PATH']}"}
+        server = StdioServerParameters(command=line[0], args=line[1:], env=environ, cwd=folder)
         async with Client(stdio_client(server)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file"]
             assert text_of(await client.call_tool("read_file", {"path": "a.txt"})) == "1\tx"
