@@ -56,9 +56,13 @@ class Terminal(NamedTuple):
         return Page(width=self.width, color=self.color)
 
     def agrees(self, question: str) -> bool:
-        """Whether the person answers a question with yes."""
-        self.write(f"{question} [y/n] > ")
-        answer = self.read()
+        """Whether the person answers a question with yes; Ctrl-C ends the command."""
+        try:
+            self.write(f"{question} [y/n] > ")
+            answer = self.read()
+        except KeyboardInterrupt:
+            self.write("Interrupted; this was not done.\n")
+            raise
         if not answer:
             self.write("\n")
         return answer.strip().casefold() in ("y", "yes")

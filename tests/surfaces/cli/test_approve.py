@@ -153,8 +153,9 @@ def test_an_interrupt_answers_nothing(command, approvals, id):
     with at_terminal(command, "approve", id) as screen:
         screen.expect(" > ")
         screen.type("\x03")
-        assert screen.end()[0] == 130
+        status, rest = screen.end()
 
+    assert (status, rest.rstrip().endswith("Interrupted; the call was not answered.")) == (130, True)
     assert approvals.find(id).state == "pending"
 
 
@@ -288,6 +289,19 @@ def test_a_file_is_shown_before_it_is_trusted(command, typed, trusted):
     assert f"{command.folder.join(RULES)} (rules)" in page.replace("\n", "")
     assert "|   - Bash:␛[8mrm.*\n" in page
     assert (status, trusts(command, RULES)) == (0 if trusted else 1, trusted)
+
+
+def test_an_interrupt_trusts_nothing_and_ends_the_review(command):
+    command.folder.write(RULES, "deny: []\n")
+    command.folder.write(".mcp.json", "{}")
+
+    with at_terminal(command, "trust", ".") as screen:
+        screen.expect(" > ")
+        screen.type("\x03")
+        status, rest = screen.end()
+
+    assert (status, rest.rstrip().endswith("Interrupted; this was not done.")) == (130, True)
+    assert (trusts(command, RULES), trusts(command, ".mcp.json", "servers")) == (False, False)
 
 
 def test_the_difference_is_shown_when_a_trusted_file_changed(command):

@@ -104,6 +104,23 @@ def test_each_file_and_the_state_need_a_confirmation(command):
     assert os.path.isdir(command.state)
 
 
+@PERSON
+def test_an_interrupt_keeps_what_was_not_confirmed(command):
+    home = Folder(command.environ["HOME"])
+    command.run("mcp", "install", "gemini", "--user", "--yes")
+    command.run("mcp", "install", "cursor", "--user", "--yes")
+    words = [HILT, "uninstall", "--purge"]
+    with Screen(words, env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200) as screen:
+        screen.expect("Delete this file? [y/n] > ")
+        screen.type("\x03")
+        status, rest = screen.end()
+
+    assert (status, rest.rstrip().endswith("Interrupted; this was not done.")) == (130, True)
+    assert "hilt" in home.read(".cursor/mcp.json")
+    assert "hilt" in home.read(".gemini/settings.json")
+    assert os.path.isdir(command.state)
+
+
 def test_states_that_a_restore_has_replaced_are_deleted_too(command):
     command.run("call", "write_file", "path=a.txt", "content=x")
     backup = command.folder.join("backup.tar.gz")

@@ -107,7 +107,11 @@ def _pending(state: str, id: str) -> Approval:
 
 def _choose(screen: Terminal, approval: Approval, kind: Literal["once", "always"] | None) -> UserAnswer:
     if kind is None:
-        return prompt(approval.asked, screen)
+        try:
+            return prompt(approval.asked, screen)
+        except KeyboardInterrupt:
+            screen.write("Interrupted; the call was not answered.\n")
+            raise
     sys.stdout.write(screen.page().draw(approval.asked, whole=True))
     return UserAnswer(kind, by=BY)
 
