@@ -10,7 +10,8 @@ import pytest
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn, serving_model
 from tests.marks import wait_until
 from tests.programs import needs_sandbox
-from tests.surfaces.commands import Command
+from tests.surfaces.commands import HILT, Command
+from tests.surfaces.terminals import Screen
 
 
 @pytest.fixture
@@ -61,6 +62,21 @@ def test_agents_are_listed_shown_written_to_and_waited_for(hilt, server):
         time.sleep(0.05)
     assert (waited.returncode, waited.stdout) == (0, b"more\n")
     assert "[message 1 from user, " in server.prompts[1].raw.decode()
+
+
+def test_a_wait_that_takes_longer_says_so(hilt, server, tmp_path):
+    gate = tmp_path / "gate"
+    server.add(Turn("done", hold=str(gate)))
+    agent = background(hilt)
+
+    words = [HILT, "agents", "wait", agent]
+    with Screen(words, env={**hilt.environ, "TERM": "xterm"}, cwd=hilt.folder.path) as screen:
+        screen.expect("… waiting for the agent, ")
+        gate.touch()
+        status, rest = screen.end()
+
+    assert status == 0
+    assert rest.index("\r\x1b[K") < rest.index("done")
 
 
 def test_a_failed_agent_is_waited_for_with_status_1(hilt, server):

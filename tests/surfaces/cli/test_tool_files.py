@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -36,7 +37,7 @@ from hilt.surroundings import Surroundings
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
 from tests.trusting import file_at
-from tests.web.servers import redirect, serving
+from tests.web.servers import Request, answer, redirect, serving
 
 TOOLS = ".hilt/tools/"
 GREET = "---\nname: greet\ndescription: Greet.\napproval: never\n---\necho hello\n"
@@ -448,6 +449,21 @@ def test_a_repository_that_redirects_is_not_followed(answered):
     assert status != 0
     assert "git could not fetch" in text
     assert (len(site.requests), other.requests) == (1, [])
+
+
+def test_a_fetch_that_takes_longer_says_so(command):
+    said = threading.Event()
+
+    def late(_: Request) -> bytes:
+        said.wait(60)
+        return answer(status="404 Not Found")
+
+    with serving(late) as site:
+        words = [HILT, "tools", "install", site.url("/words.git")]
+        with Screen(words, env={**command.environ, "TERM": "xterm"}, cwd=command.folder.path) as screen:
+            screen.expect("… fetching the tools, ")
+            said.set()
+            screen.expect("git could not fetch")
 
 
 @pytest.mark.parametrize(

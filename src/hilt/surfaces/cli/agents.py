@@ -126,10 +126,11 @@ def _send(options: Options, arguments: Namespace) -> int:
 def _wait(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         agent = _find_agent(runtime, arguments.id)
-        while agent.exit_status is None:
-            _serve(runtime, options)
-            time.sleep(_POLL_SECONDS)
-            agent = _find_agent(runtime, arguments.id)
+        with Waiting("waiting for the agent"):
+            while agent.exit_status is None:
+                _serve(runtime, options)
+                time.sleep(_POLL_SECONDS)
+                agent = _find_agent(runtime, arguments.id)
         text = desk.prompt_and_answer(runtime, agent.id)[1] or agent.status
     stream = sys.stdout if agent.status == "completed" else sys.stderr
     stream.write((inert(text) if stream.isatty() else text).rstrip("\n") + "\n")

@@ -21,6 +21,7 @@ from hilt.surfaces.cli.layout import print_lines
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 from hilt.surfaces.cli.person import for_person, person
 from hilt.surfaces.cli.trust import trust_file
+from hilt.surfaces.cli.waiting import Waiting
 from hilt.surfaces.opening import open_runtime, surroundings_of
 from hilt.surfaces.terminal_prompt import Terminal
 
@@ -184,7 +185,8 @@ def _trust(screen: Terminal, options: Options, arguments: Namespace) -> int:
 
 @for_person("tools install")
 def _install(screen: Terminal, options: Options, arguments: Namespace) -> int:
-    tools = installed_tools.staged(arguments.source, partial(surroundings_of, options))
+    with Waiting("fetching the tools"):
+        tools = installed_tools.staged(arguments.source, partial(surroundings_of, options))
     answers = [_install_one(screen, tool) for tool in tools]
     return 0 if all(answers) else 1
 
