@@ -43,12 +43,16 @@ def test_calls_are_shown_newest_last_on_lines_that_fit_a_terminal(command):
         (("--lines=2",), 2),
         (("--tool", "read_file"), 2),
         (("--session", "other"), 1),
-        (("--workspace", ".."), 0),
         (("--since", "1h"), 3),
     ],
 )
 def test_calls_can_be_filtered(command, words, count):
     assert len(lines(command, *words)) == count
+
+
+def test_filters_that_match_nothing_are_reported(command):
+    assert lines(command, "--workspace", "..") == ["No recorded calls match."]
+    assert lines(command, "--workspace", "..", "--json") == []
 
 
 def test_the_json_output_equals_that_of_audit(command):

@@ -60,8 +60,8 @@ def test_calls_are_filtered_by_tool_session_workspace_and_time(filled):
     assert stats_text(filled, "--tool", "read_file").startswith("34 calls")
     assert stats_text(filled, "--session", "s1").startswith("50 calls")
     assert re.match(r"(19|20|21) calls", stats_text(filled, "--since", "2h"))
-    assert stats_text(filled, "--tool=read_file", "--since=2999-01-01") == "No calls are recorded.\n"
-    assert stats_text(filled, "--workspace", ".") == "No calls are recorded.\n"
+    assert stats_text(filled, "--tool=read_file", "--since=2999-01-01") == "No recorded calls match.\n"
+    assert stats_text(filled, "--workspace", ".") == "No recorded calls match.\n"
 
 
 def test_json_holds_the_same_and_more(filled):
@@ -97,8 +97,12 @@ def test_new_calls_are_counted(command):
     assert stats_text(command, "--workspace", ".").startswith("2 calls")
 
 
-def test_an_empty_trail_is_reported(command):
-    assert stats_text(command) == "No calls are recorded.\n"
+@pytest.mark.parametrize("name", ["stats", "log"])
+def test_an_empty_trail_says_how_to_fill_it(command, name):
+    text = command.run(name).stdout.decode()
+
+    assert text.startswith("No calls are recorded yet. To make one: ")
+    assert text.endswith("hilt call list_dir\n")
 
 
 def test_broken_settings_do_not_hide_the_trail(filled):

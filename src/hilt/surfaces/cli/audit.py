@@ -64,6 +64,13 @@ def filters(options: Options, arguments: Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def empty_list(chosen: dict[str, Any]) -> str:
+    """Return what a list without calls says; `chosen` are its filters."""
+    if chosen:
+        return "No recorded calls match.\n"
+    return f"No calls are recorded yet. To make one: {places.command('call', 'list_dir')}\n"
+
+
 def _list(options: Options, arguments: Namespace) -> int:
     with open_trail() as trail:
         entries = desk.entries(trail, **filters(options, arguments), limit=arguments.limit)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hilt.desk import audit as desk
 from hilt.desk.audit import AuditEntry
 from hilt.output.terminal import clip, inert
-from hilt.surfaces.cli.audit import add_filters, as_json, filters, open_trail
+from hilt.surfaces.cli.audit import add_filters, as_json, empty_list, filters, open_trail
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser, integer
 
 POLL_SECONDS = 0.25
@@ -42,6 +42,8 @@ def _run(options: Options, arguments: Namespace) -> int:
         end = trail.end()[0]
         entries = desk.entries(trail, **chosen, limit=arguments.lines)
         _write((entry for entry in entries if entry.seq <= end), as_data=arguments.json)
+        if not entries and arguments.lines and not arguments.json and not arguments.follow:
+            sys.stdout.write(empty_list(chosen))
         if arguments.follow:
             for fresh in desk.follow(trail, end, **chosen):
                 _write(fresh, as_data=arguments.json)

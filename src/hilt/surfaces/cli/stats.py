@@ -9,7 +9,7 @@ from hilt.desk.usage import UsageReport, metrics
 from hilt.output.metrics import bars
 from hilt.output.terminal import BOLD, DIM, RED, draws_color, inert, painted
 from hilt.surfaces import Usage
-from hilt.surfaces.cli.audit import filters, open_trail, parse_since
+from hilt.surfaces.cli.audit import empty_list, filters, open_trail, parse_since
 from hilt.surfaces.cli.layout import print_json
 from hilt.surfaces.cli.parsing import Namespace, Options, Parser
 
@@ -45,10 +45,11 @@ def _run(options: Options, arguments: Namespace) -> int:
             sys.stdout.write(metrics(trail, arguments.tool))
             return 0
         width = _width()
-        usage = trail.usage(**filters(options, arguments), parts=min(_PLOT_MAX, width - _NAME_MAX - 36))
+        chosen = filters(options, arguments)
+        usage = trail.usage(**chosen, parts=min(_PLOT_MAX, width - _NAME_MAX - 36))
     if arguments.json:
         return print_json(usage)
-    sys.stdout.write(_table(usage, width))
+    sys.stdout.write(_table(usage, width) if usage.tools else empty_list(chosen))
     return 0
 
 
@@ -59,8 +60,6 @@ def _width() -> int:
 
 
 def _table(usage: UsageReport, width: int) -> str:
-    if not usage.tools:
-        return "No calls are recorded.\n"
     calls, failed = sum(use.calls for use in usage.tools), sum(use.failed for use in usage.tools)
     part = (usage.end - usage.start) / len(usage.tools[0].plot)
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(usage.start))
