@@ -40,6 +40,9 @@ def test_the_advice_is_what_the_user_does():
     assert for_user("Use search_files, or ask the user to check it. Then go on.") == (
         "Use search_files, or check it. Then go on."
     )
+    assert for_user("[undo: 1 file changed; undo restore 1b9d7e1495f9 reverts it]") == (
+        "[undo: 1 file changed; hilt undo restore 1b9d7e1495f9 reverts it]"
+    )
     assert for_user("Ask the user whether to convert the file to UTF-8, then write the whole file.") == (
         "Decide whether to convert the file to UTF-8, then write the whole file."
     )

@@ -31,6 +31,7 @@ _FOR_USER = tuple(
         r"\b(?:ask|have) the user (?:to )?": "",
         r"\bthe user wants\b": "you want",
         r" with approval: '\w+'": "",
+        r"; (?=undo restore \w+ reverts it)": "; hilt ",
     }.items()
 )
 
@@ -44,7 +45,7 @@ def next_step(error: ToolError) -> str:
 
 
 def for_user(text: str) -> str:
-    """Return a suggestion without what is only meant for a model."""
+    """Return a suggestion or a note without what is only meant for a model."""
     said = text
     for pattern, words in _FOR_USER:
         said = pattern.sub(words, said)
