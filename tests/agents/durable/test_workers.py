@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from hilt import __version__
 from hilt.agents.durable.stores import machine_name
 from hilt.runtime import Runtime
 from tests.agents.durable.cluster import (
+    SECONDS,
     STRESS,
     Machine,
     SteppingModel,
@@ -26,7 +28,7 @@ from tests.agents.durable.cluster import (
     settled,
     wait_until,
 )
-from tests.agents.model_server import ModelServer, ScriptedCall, Turn
+from tests.agents.model_server import ModelServer, Request, ScriptedCall, Turn
 from tests.programs import needs_sandbox
 
 LONG = pytest.mark.skipif(not STRESS, reason="runs with HILT_STRESS")
@@ -194,7 +196,15 @@ def test_users_see_and_control_agents_of_other_machines(base, postgres, workers)
 
 
 def test_a_durable_run_that_is_killed_continues_in_a_worker_without_a_database_server(base, workers):
-    model = SteppingModel(3)
+    killed = threading.Event()
+
+    class HeldModel(SteppingModel):
+        def take(self, request: Request) -> tuple[int, Turn]:
+            if len(request.results) == 2:
+                killed.wait(SECONDS)
+            return super().take(request)
+
+    model = HeldModel(3)
     machine = Machine(f"{base}/a", "", model)
     machine.write("0.txt", "begin\n")
     command = hilt_line("run", "--durable", "agent 0")
@@ -205,6 +215,7 @@ def test_a_durable_run_that_is_killed_continues_in_a_worker_without_a_database_s
     agent = process.stderr.readline().split()[1]
     wait_until(lambda: len(effects([machine], 0)) == 2)
     kill(process)
+    killed.set()
     workers(machine)
 
     waited = machine.hilt("agents", "wait", agent)
